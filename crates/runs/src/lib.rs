@@ -22,6 +22,6 @@ pub use content::Content;
 pub use event::{Claimed, Event, EventError, FailureClass, Input, InputFile, Output, Recorded, Requested, Submitted};
 pub use frame::{Frame, Metrics, Tool};
 pub use next::{Action, Seen, next};
-pub use project::{Projection, Status, project};
+pub use project::{Projection, Status, project, terminal_status};
 pub use run::{Claim, IllegalEvent, Phase, Run, Sandbox};
 pub use text::visible;

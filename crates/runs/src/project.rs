@@ -43,6 +43,16 @@ pub struct Projection {
     pub ended_at: Option<i64>,
 }
 
+/// The status that a terminal event gives its run.
+pub fn terminal_status(event: &Event) -> Option<Status> {
+    match event {
+        Event::Completed { .. } => Some(Status::Completed),
+        Event::Failed { .. } => Some(Status::Error),
+        Event::Cancelled { .. } => Some(Status::Cancelled),
+        _ => None,
+    }
+}
+
 pub fn project<'a>(log: impl IntoIterator<Item = &'a Recorded>) -> Projection {
     let mut row = Projection { status: Status::Pending, attempt: 0, cancel_requested: false, started_at: None, ended_at: None };
     for recorded in log {
@@ -50,10 +60,10 @@ pub fn project<'a>(log: impl IntoIterator<Item = &'a Recorded>) -> Projection {
             Event::Claimed(_) if row.started_at.is_none() => (row.status, row.started_at) = (Status::Running, Some(recorded.at)),
             Event::SandboxRequested(asked) => row.attempt = asked.attempt,
             Event::CancelRequested => row.cancel_requested = true,
-            Event::Completed { .. } => (row.status, row.ended_at) = (Status::Completed, Some(recorded.at)),
-            Event::Failed { .. } => (row.status, row.ended_at) = (Status::Error, Some(recorded.at)),
-            Event::Cancelled { .. } => (row.status, row.ended_at) = (Status::Cancelled, Some(recorded.at)),
             _ => {}
+        }
+        if let Some(status) = terminal_status(&recorded.event) {
+            (row.status, row.ended_at) = (status, Some(recorded.at));
         }
     }
     row

@@ -1,1 +1,51 @@
-//! (in work)
+//! The log in Postgres. All writes are single calls; all statements are unnamed and typed, so that a transaction pooler can stand between.
+
+mod call;
+mod driver;
+mod intake;
+mod migrate;
+mod reader;
+mod row;
+mod schema;
+
+use std::sync::Arc;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use tokio_postgres::NoTls;
+
+use crate::{Health, LogError, Reader};
+pub use migrate::{VERSION, migrate};
+use schema::Sql;
+
+/// How long a caller waits for a connection before the log counts as unreachable.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// The three ports on one pool.
+pub struct Postgres {
+    pool: Pool,
+    sql: Sql,
+}
+
+/// Connects, and checks that the schema is there and can be written: a process that could accept nothing does not start.
+pub async fn connect(url: &str, schema: &str, pool: usize) -> Result<Arc<Postgres>, LogError> {
+    let postgres = Postgres { pool: make_pool(url, pool)?, sql: Sql::new(schema)? };
+    let Health { schema: version } = postgres.health().await?;
+    if version < VERSION {
+        return Err(LogError::Unfit(format!("schema {schema} is at version {version}, this build needs {VERSION}: migrate it")));
+    }
+    Ok(Arc::new(postgres))
+}
+
+fn make_pool(url: &str, size: usize) -> Result<Pool, LogError> {
+    let mut config: tokio_postgres::Config = url.parse().map_err(|error| LogError::Unfit(format!("the database URL is not one: {error}")))?;
+    config.application_name("sandlog");
+    config.connect_timeout(PATIENCE).keepalives_idle(std::time::Duration::from_secs(30)).tcp_user_timeout(std::time::Duration::from_secs(30));
+    let manager = Manager::from_config(config, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+    Pool::builder(manager)
+        .max_size(size)
+        .wait_timeout(Some(PATIENCE))
+        .create_timeout(Some(PATIENCE))
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|error| LogError::Unreachable(Box::new(error)))
+}

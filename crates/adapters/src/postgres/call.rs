@@ -1,0 +1,88 @@
+//! One call to the server, and what its refusals mean.
+
+use std::time::Duration;
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Error, Row};
+
+use super::Postgres;
+use crate::LogError;
+
+pub(super) type Arguments<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
+
+/// How often a call that lost a deadlock is tried again.
+const DEADLOCKS: u32 = 10;
+
+/// What came of a call that did not answer rows.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// Refused by a SQLSTATE: one of ours, or 23505.
+    Refused(String),
+    Log(LogError),
+}
+
+impl From<CallError> for LogError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused(state) => Self::Unreadable(format!("unexpected refusal {state}")),
+            CallError::Log(error) => error,
+        }
+    }
+}
+
+impl Postgres {
+    /// One round trip, one statement, unnamed. A deadlock undid everything, so it is tried again.
+    pub(super) async fn call(&self, statement: &str, arguments: Arguments<'_>) -> Result<Vec<Row>, CallError> {
+        let mut tries = 0;
+        loop {
+            let client = self.pool.get().await.map_err(|error| CallError::Log(LogError::Unreachable(Box::new(error))))?;
+            match client.query_typed(statement, arguments).await {
+                Ok(rows) => return Ok(rows),
+                Err(error) if lost_a_race(&error) && tries < DEADLOCKS => {
+                    tries += 1;
+                    drop(client);
+                    tokio::time::sleep(Duration::from_millis(u64::from(tries) * 5)).await;
+                }
+                Err(error) => {
+                    return Err(match error.code() {
+                        Some(code) if code.code().starts_with("SL") || *code == SqlState::UNIQUE_VIOLATION => CallError::Refused(code.code().into()),
+                        _ => CallError::Log(log_error(error)),
+                    });
+                }
+            }
+        }
+    }
+
+    /// A read. A connection that died while it lay in the pool is not the log's being away: another one is tried, once.
+    pub(super) async fn read(&self, statement: &str, arguments: Arguments<'_>) -> Result<Vec<Row>, LogError> {
+        match self.call(statement, arguments).await {
+            Err(CallError::Log(LogError::Unreachable(_))) => Ok(self.call(statement, arguments).await?),
+            other => Ok(other?),
+        }
+    }
+}
+
+fn lost_a_race(error: &Error) -> bool {
+    error
+        .code()
+        .is_some_and(|code| [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::LOCK_NOT_AVAILABLE].contains(code))
+}
+
+pub(super) fn log_error(error: Error) -> LogError {
+    const UNFIT: [SqlState; 9] = [
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_COLUMN,
+        SqlState::UNDEFINED_FUNCTION,
+        SqlState::INVALID_SCHEMA_NAME,
+        SqlState::READ_ONLY_SQL_TRANSACTION,
+        SqlState::INSUFFICIENT_PRIVILEGE,
+        SqlState::INVALID_CATALOG_NAME,
+        SqlState::DATATYPE_MISMATCH,
+        SqlState::AMBIGUOUS_FUNCTION,
+    ];
+    match error.as_db_error() {
+        Some(db) if UNFIT.contains(db.code()) => LogError::Unfit(db.message().into()),
+        _ => LogError::Unreachable(Box::new(error)),
+    }
+}

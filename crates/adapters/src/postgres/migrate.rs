@@ -1,0 +1,43 @@
+//! Bringing the schema up to date. Forward only; every file can run twice.
+
+use tokio_postgres::NoTls;
+
+use super::call::log_error;
+use super::schema::checked;
+use crate::LogError;
+
+/// What this build needs.
+pub const VERSION: u32 = 1;
+
+const FILES: [&str; 9] = [
+    include_str!("migrations/0001_event_log/01_tables.sql"),
+    include_str!("migrations/0001_event_log/02_ids.sql"),
+    include_str!("migrations/0001_event_log/03_submit_1.sql"),
+    include_str!("migrations/0001_event_log/04_claim_1.sql"),
+    include_str!("migrations/0001_event_log/05_place_1.sql"),
+    include_str!("migrations/0001_event_log/06_finish_1.sql"),
+    include_str!("migrations/0001_event_log/07_cancel_1.sql"),
+    include_str!("migrations/0001_event_log/08_lease_1.sql"),
+    include_str!("migrations/0001_event_log/09_owner.sql"),
+];
+const GRANTS: &str = include_str!("migrations/grants.sql");
+
+/// As the schema's owner. `functions_role` is who api and worker connect as, where that is another role.
+pub async fn migrate(url: &str, schema: &str, functions_role: Option<&str>) -> Result<(), LogError> {
+    let name = checked(schema)?;
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(log_error)?;
+    let connection = tokio::spawn(connection);
+    let quoted = format!("\"{name}\"");
+    // One text is one transaction: all of it or nothing, and the lock ends with it.
+    let mut text = format!("select pg_advisory_xact_lock(hashtextextended('sandlog {name}', 0));\n");
+    FILES.iter().for_each(|file| text.push_str(file));
+    if let Some(role) = functions_role {
+        text.push_str(&GRANTS.replace("{role}", &format!("\"{}\"", role.replace('"', "\"\""))));
+    }
+    let text = text.replace("{schema_name}", name).replace("{schema}", &quoted);
+    let done = client.batch_execute(&text).await.map_err(log_error);
+    drop(client);
+    // The connection ends with its client; how it ends changes nothing.
+    let _ = connection.await;
+    done
+}

@@ -1,0 +1,32 @@
+-- Takes a run out of what its session has in hand. The binding is locked by the caller.
+create or replace function {schema}.settle_1(p_session uuid, p_run uuid, p_checkpoint text, p_at timestamptz) returns void language plpgsql as $$
+begin
+    update {schema}.bindings b set unended = b.unended - 1, since = p_at, checkpoint = coalesce(p_checkpoint, b.checkpoint),
+        kind = coalesce((select r.kind from {schema}.runs r
+            where r.session = p_session and r.status in ('PENDING', 'RUNNING') order by r.run_id limit 1), b.kind)
+    where b.session = p_session;
+    -- The lease is freed only where it is held for this run: another turn of the session may be on its way.
+    update {schema}.bindings set claim_id = null, run_id = null, worker = null, lease_until = null, renewed = false, idle_claims = 0,
+        retry_at = null, host = null, sandbox = null
+    where session = p_session and run_id = p_run;
+end $$;
+
+-- The end of a turn: its last events, result, checkpoint and the lease's release, in one call. The fence is the key of the log: who lost the
+-- lease finds p_seq taken. SL410: the run is gone or has ended.
+create or replace function {schema}.finish_1(
+    p_run uuid, p_session uuid, p_seq int, p_index int, p_types text[], p_data jsonb[], p_frames int[], p_status text, p_checkpoint text
+) returns void language plpgsql as $$
+declare
+    v_at timestamptz := clock_timestamp();
+begin
+    perform 1 from {schema}.bindings b where b.session = p_session for update;
+    update {schema}.runs set status = p_status, ended_at = v_at, placed = false where run_id = p_run and status in ('PENDING', 'RUNNING');
+    if not found then
+        raise exception 'gone' using errcode = 'SL410';
+    end if;
+    -- Only the last of them has frames, so all begin at one index.
+    insert into {schema}.events
+    select p_run, p_seq + e.n::int - 1, e.type, e.data, p_index, e.frames, v_at
+    from unnest(p_types, p_data, p_frames) with ordinality e (type, data, frames, n);
+    perform {schema}.settle_1(p_session, p_run, p_checkpoint, v_at);
+end $$;

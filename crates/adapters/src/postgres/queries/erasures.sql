@@ -1,0 +1,1 @@
+select session from {schema}.erasures where host = $1 order by at limit 100

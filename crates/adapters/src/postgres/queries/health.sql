@@ -1,0 +1,1 @@
+select (select max(version) from {schema}.migrations), pg_is_in_recovery() or current_setting('transaction_read_only')::boolean

@@ -1,0 +1,36 @@
+-- Runs as they are read, newest first: the row, the first event, the last one of an ended run, and what an unended one waits for.
+select r.run_id, s.session_id, r.agent_id, s.user_id, r.status, r.attempt, r.cancel_requested,
+    {schema}.millis_1(r.created_at), {schema}.millis_1(r.started_at), {schema}.millis_1(r.ended_at),
+    submitted.data, last.type, last.data, before.run_id, host.label, {schema}.millis_1(host.since)
+from {schema}.runs r
+join {schema}.sessions s using (session)
+join {schema}.events submitted on submitted.run_id = r.run_id and submitted.seq = 0
+left join lateral (
+    select e.type, e.data from {schema}.events e where e.run_id = r.run_id and r.ended_at is not null order by e.seq desc limit 1
+) last on true
+left join lateral (
+    select x.run_id from {schema}.runs x
+    where r.ended_at is null and x.session = r.session and x.status in ('PENDING', 'RUNNING') and x.run_id < r.run_id
+    order by x.run_id desc limit 1
+) before on true
+left join lateral (
+    -- Its sandbox stands on a host that is silent.
+    select h.label, h.seen_at as since from {schema}.bindings b join {schema}.hosts h using (host)
+    where r.placed and r.ended_at is null and b.session = r.session
+        and b.lease_until < clock_timestamp() and h.seen_at < clock_timestamp() - interval '30 seconds'
+    union all
+    -- No worker that is alive makes its kind of sandbox.
+    select 'any host with ' || r.kind || ' sandboxes', coalesce(max(h.seen_at), r.created_at) from {schema}.hosts h
+    where r.status = 'PENDING' and before.run_id is null and h.kind = r.kind
+    having max(h.seen_at) is null and r.created_at < clock_timestamp() - interval '30 seconds'
+        or max(h.seen_at) < clock_timestamp() - interval '30 seconds'
+    limit 1
+) host on true
+where ($1::uuid is null or r.run_id = $1)
+    and ($2::text is null or r.agent_id = $2)
+    and ($3::text is null or r.session = (select x.session from {schema}.sessions x where x.session_id = $3))
+    and ($4::text is null or s.user_id = $4)
+    and ($5::text is null or r.status = $5)
+    and ($6::uuid is null or r.run_id < $6)
+    and (not $7::boolean or s.user_id is not distinct from $8)
+order by r.run_id desc limit $9
