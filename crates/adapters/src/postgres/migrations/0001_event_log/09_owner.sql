@@ -66,7 +66,7 @@ declare
 begin
     for v_name in select c.relname from pg_class c join pg_inherits i on i.inhrelid = c.oid
         where i.inhparent = to_regclass('{schema}.events') and c.relname ~ '^events_[0-9]{8}$' order by 1 loop
-        v_week := to_timestamp(right(v_name, 8) || 'Z', 'YYYYMMDDTZH') at time zone 'UTC' at time zone 'UTC';
+        v_week := to_date(right(v_name, 8), 'YYYYMMDD')::timestamp at time zone 'UTC';
         exit when v_week + interval '1 week' > p_before;
         continue when exists (select 1 from {schema}.runs r where r.status in ('PENDING', 'RUNNING')
             and r.run_id >= {schema}.uuid7_from_1(v_week) and r.run_id < {schema}.uuid7_from_1(v_week + interval '1 week'));
