@@ -6,11 +6,12 @@ use uuid::Uuid;
 use super::state::{Holder, Placed, Session, State};
 use crate::{Claim, ClaimRequest};
 
-/// What may be claimed, in the order in which it is: living sandboxes first, then the oldest run.
+/// What may be claimed, in the order in which it is: living sandboxes first, then who waits longest.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     /// False sorts first.
     without_sandbox: bool,
+    since: u64,
     run_id: Uuid,
     session: Uuid,
     host: String,
@@ -25,7 +26,8 @@ impl State {
         let (claim, lease) = (Uuid::new_v4(), i64::try_from(request.lease_ms).unwrap_or(i64::MAX));
         let binding = &mut session.binding;
         binding.epoch += 1;
-        binding.holder = Some(Holder { claim, run: best.run_id, until: now.saturating_add(lease) });
+        (binding.run, binding.retry_at) = (Some(best.run_id), None);
+        binding.holder = Some(Holder { claim, until: now.saturating_add(lease) });
         let idle_claims = binding.idle;
         binding.idle += 1;
         session.hosts.insert(best.host.clone());
@@ -50,7 +52,7 @@ impl State {
         }
         let (run_id, run) = self.first_unended(session)?;
         let host = self.host_for(request, run.submitted()?, binding.place.as_ref(), now)?;
-        Some(Candidate { without_sandbox: binding.place.is_none(), run_id, session: id, host })
+        Some(Candidate { without_sandbox: binding.place.is_none(), since: binding.since, run_id, session: id, host })
     }
 
     /// Where the worker would drive it: where the sandbox is; another host only if there is none, or when its own is dead.
@@ -65,6 +67,6 @@ impl State {
 
     /// A host that has never sent a heartbeat was there when the sandbox was asked for.
     pub(super) fn seen_at(&self, placed: &Placed) -> i64 {
-        self.hosts.get(&placed.host).copied().unwrap_or(placed.since)
+        self.hosts.get(&placed.host).map_or(placed.since, |host| host.seen_at)
     }
 }

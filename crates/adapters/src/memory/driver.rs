@@ -3,7 +3,7 @@ use runs::{Event, Recorded};
 use uuid::Uuid;
 
 use super::Memory;
-use super::state::Placed;
+use super::state::{HostEntry, Placed, RunEntry};
 use crate::{AppendError, Attachment, Claim, ClaimRequest, Driver, Finish, Holding, HostSeen, LogError, Notice, Place};
 
 #[async_trait]
@@ -70,7 +70,8 @@ impl Driver for Memory {
         let mut guard = self.state();
         let state = &mut *guard;
         let now = self.now();
-        state.hosts.extend(hosts.iter().map(|seen| (seen.host.clone(), now)));
+        let shown = |seen: &HostSeen| HostEntry { kind: seen.kind.clone(), label: seen.label.clone(), seen_at: now };
+        state.hosts.extend(hosts.iter().map(|seen| (seen.host.clone(), shown(seen))));
         let until = now.saturating_add(i64::try_from(lease_ms).unwrap_or(i64::MAX));
         let mut notices = Vec::new();
         for Holding { session, claim } in holdings {
@@ -79,7 +80,7 @@ impl Driver for Memory {
             let Some(holder) = binding.holder.as_mut().filter(|holder| holder.claim == *claim) else { continue };
             holder.until = until;
             binding.idle = 0;
-            let cancel_requested = state.runs.get(&holder.run).is_some_and(|run| run.projection().cancel_requested);
+            let cancel_requested = binding.run.and_then(|run| state.runs.get(&run)).is_some_and(|run| run.projection().cancel_requested);
             notices.push(Notice { claim: *claim, cancel_requested });
         }
         Ok(notices)
@@ -87,7 +88,7 @@ impl Driver for Memory {
 
     async fn ended(&self, runs: &[Uuid]) -> Result<Vec<Uuid>, LogError> {
         let state = self.state();
-        Ok(runs.iter().copied().filter(|id| state.runs.get(id).is_none_or(super::state::RunEntry::has_ended)).collect())
+        Ok(runs.iter().copied().filter(|id| state.runs.get(id).is_none_or(RunEntry::has_ended)).collect())
     }
 
     async fn erasures(&self, host: &str) -> Result<Vec<Uuid>, LogError> {

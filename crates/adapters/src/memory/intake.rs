@@ -24,7 +24,9 @@ impl Intake for Memory {
         let Some((run, _)) = state.visible(agent_id, run_id, scope) else { return Ok(None) };
         if !run.has_ended() {
             for event in decide::cancel(&run.fold()?) {
-                state.append_aside(run_id, event, self.now());
+                if state.append(run_id, event, self.now()).is_err() {
+                    return Ok(None);
+                }
             }
         }
         let Some(run) = state.runs.get(&run_id) else { return Ok(None) };
@@ -93,6 +95,10 @@ impl State {
             binding: Binding::default(),
             hosts: std::collections::BTreeSet::new(),
         });
+        if entry.runs.iter().all(|run| self.runs.get(run).is_none_or(RunEntry::has_ended)) {
+            self.ticks += 1;
+            entry.binding.since = self.ticks;
+        }
         entry.runs.push(run_id);
         entry.updated_at = now;
         self.names.insert(session_id.clone(), session);
@@ -100,22 +106,6 @@ impl State {
         run.push(Event::Submitted(Box::new(submitted)), now);
         self.runs.insert(run_id, run);
         Accepted { run_id, session_id, status: Status::Pending, new: true }
-    }
-
-    /// An append that is not the holder's: it says nothing of whether the holder works.
-    fn append_aside(&mut self, run_id: Uuid, event: Event, now: i64) {
-        let Some(run) = self.runs.get_mut(&run_id) else { return };
-        let ends = event.is_terminal();
-        run.push(event, now);
-        if ends && let Some(session) = self.sessions.get_mut(&run.session) {
-            session.updated_at = now;
-            // A run that waits behind another one says nothing of what is in hand for that one.
-            let first = session.runs.iter().filter_map(|id| self.runs.get(id).map(|run| (id, run)));
-            let mut before = first.take_while(|(id, _)| **id < run_id);
-            if before.all(|(_, run)| run.has_ended()) {
-                session.binding.ended(run_id);
-            }
-        }
     }
 
     fn remove(&mut self, id: Uuid) {

@@ -1,7 +1,7 @@
 use std::ops::Bound;
 
 use async_trait::async_trait;
-use runs::{Recorded, frame};
+use runs::{Recorded, Status, frame};
 use uuid::Uuid;
 
 use super::Memory;
@@ -130,10 +130,24 @@ impl State {
         })
     }
 
-    /// A sandbox that nobody holds can be driven only from its own host.
+    /// Who is silent for longer than a heartbeat could be late is what the session's first run waits for: the host of its sandbox, or,
+    /// before it was claimed, any host with its kind of sandbox.
     fn waiting_for(&self, run_id: Uuid, session: &Session, now: i64) -> Option<WaitingFor> {
-        let (first, _) = self.first_unended(session)?;
-        let placed = session.binding.place.as_ref()?;
-        (first == run_id && !session.binding.is_held(now)).then(|| WaitingFor { host: placed.host.clone(), since: self.seen_at(placed) })
+        const SILENT: i64 = 30_000;
+        let (first, run) = self.first_unended(session)?;
+        if first != run_id || session.binding.is_held(now) {
+            return None;
+        }
+        if let Some(placed) = &session.binding.place {
+            let host = self.hosts.get(&placed.host).filter(|host| host.seen_at < now - SILENT)?;
+            return Some(WaitingFor { host: host.label.clone(), since: host.seen_at });
+        }
+        if run.projection().status != Status::Pending {
+            return None;
+        }
+        let kind = run.submitted()?.agent.sandbox.name();
+        let seen = self.hosts.values().filter(|host| host.kind == kind).map(|host| host.seen_at).max();
+        let since = seen.or_else(|| run.log.first().map(|first| first.at))?;
+        (since < now - SILENT).then(|| WaitingFor { host: format!("any host with {kind} sandboxes"), since })
     }
 }

@@ -16,11 +16,12 @@ pub(super) struct State {
     /// A session's internal id by the client's.
     pub(super) names: HashMap<String, Uuid>,
     pub(super) keys: HashMap<String, Key>,
-    /// When a host was last seen.
-    pub(super) hosts: HashMap<String, i64>,
+    pub(super) hosts: HashMap<String, HostEntry>,
     /// By host.
     pub(super) erasures: BTreeSet<(String, Uuid)>,
     pub(super) ids: Ids,
+    /// Counts what makes a session wait: finer than the clock.
+    pub(super) ticks: u64,
     pub(super) queue_limit: Option<usize>,
 }
 
@@ -45,9 +46,20 @@ pub(super) struct Session {
     pub(super) hosts: BTreeSet<String>,
 }
 
+#[derive(Debug)]
+pub(super) struct HostEntry {
+    pub(super) kind: String,
+    pub(super) label: String,
+    pub(super) seen_at: i64,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Binding {
+    /// The tick since which the session waits: its first run came, or the one before it ended.
+    pub(super) since: u64,
     pub(super) epoch: u64,
+    /// The run that was claimed last and has not ended.
+    pub(super) run: Option<Uuid>,
     pub(super) holder: Option<Holder>,
     /// Where the sandbox is that the log asked for.
     pub(super) place: Option<Placed>,
@@ -66,7 +78,6 @@ pub(super) struct Placed {
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) claim: Uuid,
-    pub(super) run: Uuid,
     /// When the lease runs out.
     pub(super) until: i64,
 }
@@ -110,7 +121,6 @@ impl RunEntry {
         self.log.last().map_or(0, Recorded::next_index)
     }
 
-    /// Appends where the log ends now: for the calls that decide inside of the log.
     pub(super) fn push(&mut self, event: Event, at: i64) {
         let (seq, first_index) = (self.next_seq(), self.next_index());
         self.log.push(Recorded { seq, first_index, at, event });
@@ -155,7 +165,7 @@ impl State {
         Ok(())
     }
 
-    /// After [`State::fence`]: appends, and gives the session for what else the call does.
+    /// Appends where the log ends now, and gives the session for what else the call does.
     pub(super) fn append(&mut self, run_id: Uuid, event: Event, at: i64) -> Result<&mut Session, AppendError> {
         let run = self.runs.get_mut(&run_id).ok_or(AppendError::Gone)?;
         let ends = event.is_terminal();
@@ -163,18 +173,20 @@ impl State {
         let session = self.sessions.get_mut(&run.session).ok_or(AppendError::Gone)?;
         session.binding.idle = 0;
         if ends {
-            session.updated_at = at;
-            session.binding.ended(run_id);
+            self.ticks += 1;
+            session.binding.settle(run_id, self.ticks);
         }
         Ok(session)
     }
 }
 
 impl Binding {
-    /// Nothing of an ended run is in hand any more; the lease is free if it was held for that run.
-    pub(super) fn ended(&mut self, run_id: Uuid) {
-        self.holder.take_if(|holder| holder.run == run_id);
-        (self.place, self.retry_at, self.idle) = (None, None, 0);
+    /// Nothing of an ended run is in hand any more. A run that was not claimed says nothing of what is in hand for another one.
+    fn settle(&mut self, run_id: Uuid, tick: u64) {
+        self.since = tick;
+        if self.run.take_if(|run| *run == run_id).is_some() {
+            (self.holder, self.place, self.retry_at, self.idle) = (None, None, None, 0);
+        }
     }
 
     pub(super) fn is_held(&self, now: i64) -> bool {

@@ -12,8 +12,7 @@ pub(crate) async fn a_taken_seq_is_refused_and_the_log_unchanged(world: &dyn Wor
     turn.begin().await;
     turn.print(&["one\n", "two\n"]).await.expect("appended");
     let before = events(&log, run).await;
-    for taken in 0..before.len() {
-        let recorded = &before[taken];
+    for (taken, recorded) in before.iter().enumerate() {
         let answer = log.append(run, recorded.seq, recorded.first_index, &output(&["again\n"], 99)).await;
         assert!(matches!(answer, Err(AppendError::Taken(seq)) if seq == recorded.seq), "seq {taken}: {answer:?}");
     }

@@ -1,4 +1,4 @@
-use adapters::ClaimRequest;
+use adapters::{ClaimRequest, HostSeen};
 use runs::Event;
 
 use crate::kit::*;
@@ -47,21 +47,61 @@ pub(crate) async fn a_failed_attempt_is_free_of_its_host(world: &dyn World) {
     assert_eq!(row(&log, run).await.attempt, 2);
 }
 
-pub(crate) async fn a_run_says_which_host_it_waits_for(world: &dyn World) {
+const MINUTE: i64 = 60_000;
+
+pub(crate) async fn a_run_says_which_silent_host_it_waits_for(world: &dyn World) {
     let log = world.log();
     let run = accept(&log, "s", "1").await.run_id;
     let behind = accept(&log, "s", "2").await.run_id;
     log.heartbeat(&[], &[seen("a")], LONG).await.expect("the log answers");
     let mut turn = claim(&log, "a").await;
-    assert_eq!(row(&log, run).await.waiting_for, None);
     turn.begin().await;
-    assert_eq!(row(&log, run).await.waiting_for, None, "it is held");
     turn.hand_over().await.expect("handed over");
-    let waiting = eventually(world, "the run says so", async || row(&log, run).await.waiting_for).await;
-    assert_eq!(waiting.host, "a");
+    assert_eq!(row(&log, run).await.waiting_for, None, "its host is there");
+    world.age(MINUTE).await;
+    let waiting = row(&log, run).await.waiting_for.expect("its host is silent");
+    assert_eq!(waiting.host, seen("a").label);
+    assert!(waiting.since < row(&log, behind).await.created_at + MINUTE);
     assert_eq!(row(&log, behind).await.waiting_for, None, "it waits for the run before it");
+    log.heartbeat(&[], &[seen("a")], LONG).await.expect("the log answers");
+    assert_eq!(row(&log, run).await.waiting_for, None, "its host is back");
+}
+
+pub(crate) async fn a_run_that_no_host_can_serve_says_so(world: &dyn World) {
+    let log = world.log();
+    let first = accept(&log, "s", "1").await.run_id;
+    let behind = accept(&log, "s", "2").await.run_id;
+    assert_eq!(row(&log, first).await.waiting_for, None, "it has only come");
+    world.age(MINUTE).await;
+    let says = "any host with namespace sandboxes";
+    assert_eq!(row(&log, first).await.waiting_for.map(|waiting| waiting.host).as_deref(), Some(says));
+    assert_eq!(row(&log, behind).await.waiting_for, None, "it waits for the run before it");
+    // Another kind of sandbox is no help; the right one is.
+    let engine = HostSeen { host: "engine".into(), kind: "docker".into(), label: "engine".into() };
+    log.heartbeat(&[], &[engine], LONG).await.expect("the log answers");
+    assert_eq!(row(&log, first).await.waiting_for.map(|waiting| waiting.host).as_deref(), Some(says));
+    log.heartbeat(&[], &[seen("a")], LONG).await.expect("the log answers");
+    assert_eq!(row(&log, first).await.waiting_for, None);
+    world.age(MINUTE).await;
+    assert_eq!(row(&log, first).await.waiting_for.map(|waiting| waiting.host).as_deref(), Some(says), "that host went away");
+}
+
+pub(crate) async fn a_run_that_is_held_or_over_waits_for_nothing_however_old(world: &dyn World) {
+    let log = world.log();
+    let done = accept(&log, "s", "1").await.run_id;
+    let held = accept(&log, "s", "2").await.run_id;
+    let behind = accept(&log, "s", "3").await.run_id;
+    let cancelled = accept(&log, "t", "x").await.run_id;
+    log.cancel("echo", cancelled, None).await.expect("the log answers");
     let mut turn = claim(&log, "a").await;
-    assert_eq!(row(&log, run).await.waiting_for, None);
+    turn.begin().await;
     turn.complete("c").await.expect("finished");
-    assert_eq!((row(&log, run).await.waiting_for, row(&log, behind).await.waiting_for), (None, None));
+    claim(&log, "a").await.begin().await;
+    for _ in 0..2 {
+        for run in [done, held, behind, cancelled] {
+            assert_eq!(row(&log, run).await.waiting_for, None);
+        }
+        // Within its lease, and nobody is there to be seen.
+        world.age(MINUTE).await;
+    }
 }

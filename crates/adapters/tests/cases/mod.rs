@@ -14,8 +14,8 @@ pub(crate) mod read;
 pub(crate) mod workers;
 
 macro_rules! each {
-    ($suite:ident) => {
-        $suite! {
+    ($suite:ident $world:ident) => {
+        $suite! { $world
             accept:
                 what_is_accepted_can_be_read,
                 runs_of_a_session_are_in_the_order_of_acceptance,
@@ -61,7 +61,9 @@ macro_rules! each {
                 a_sandbox_is_claimed_on_its_own_host_only,
                 a_dead_host_gives_up_its_sandboxes,
                 a_failed_attempt_is_free_of_its_host,
-                a_run_says_which_host_it_waits_for;
+                a_run_says_which_silent_host_it_waits_for,
+                a_run_that_no_host_can_serve_says_so,
+                a_run_that_is_held_or_over_waits_for_nothing_however_old;
             idempotency:
                 the_same_submission_leads_to_the_same_run,
                 another_scope_is_refused,

@@ -1,5 +1,9 @@
 //! What a case needs of a log beyond its ports.
 
+mod postgres;
+
+pub(crate) use postgres::{Schema, postgres};
+
 use std::sync::Arc;
 
 use adapters::memory::Memory;
@@ -14,6 +18,8 @@ pub(crate) trait World: Send + Sync {
     fn log(&self) -> Arc<dyn Log>;
     /// Some milliseconds pass by the log's clock.
     async fn moment(&self);
+    /// As if so long had passed since all that was seen, held or submitted.
+    async fn age(&self, ms: i64);
 }
 
 /// Asks until there is an answer. What takes longer than any machine's hiccup never comes.
@@ -30,7 +36,7 @@ pub(crate) async fn eventually<T>(world: &dyn World, what: &str, mut ask: impl A
 /// Time is moved, so a case with leases takes no longer than one without.
 struct InMemory(Arc<Memory>);
 
-pub(crate) fn memory() -> impl World {
+pub(crate) async fn memory() -> impl World {
     InMemory(Arc::new(Memory::new()))
 }
 
@@ -42,5 +48,9 @@ impl World for InMemory {
 
     async fn moment(&self) {
         self.0.advance(10);
+    }
+
+    async fn age(&self, ms: i64) {
+        self.0.advance(ms);
     }
 }
