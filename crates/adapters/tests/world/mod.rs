@@ -2,7 +2,7 @@
 
 mod postgres;
 
-pub(crate) use postgres::{Schema, postgres};
+pub(crate) use postgres::postgres;
 
 use std::sync::Arc;
 
