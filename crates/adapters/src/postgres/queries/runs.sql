@@ -17,13 +17,12 @@ left join lateral (
     -- Its sandbox stands on a host that is silent.
     select h.label, h.seen_at as since from {schema}.bindings b join {schema}.hosts h using (host)
     where r.placed and r.ended_at is null and b.session = r.session
-        and b.lease_until < clock_timestamp() and h.seen_at < clock_timestamp() - interval '30 seconds'
+        and (b.lease_until is null or b.lease_until < clock_timestamp()) and h.seen_at < clock_timestamp() - interval '30 seconds'
     union all
     -- No worker that is alive makes its kind of sandbox.
-    select 'any host with ' || r.kind || ' sandboxes', coalesce(max(h.seen_at), r.created_at) from {schema}.hosts h
-    where r.status = 'PENDING' and before.run_id is null and h.kind = r.kind
-    having max(h.seen_at) is null and r.created_at < clock_timestamp() - interval '30 seconds'
-        or max(h.seen_at) < clock_timestamp() - interval '30 seconds'
+    select 'any host with ' || r.kind || ' sandboxes', coalesce(h.seen_at, r.created_at)
+    from (select max(seen_at) as seen_at from {schema}.hosts where kind = r.kind) h
+    where r.status = 'PENDING' and before.run_id is null and coalesce(h.seen_at, r.created_at) < clock_timestamp() - interval '30 seconds'
     limit 1
 ) host on true
 where ($1::uuid is null or r.run_id = $1)
