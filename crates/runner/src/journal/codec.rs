@@ -9,7 +9,7 @@ pub const MAX_PAYLOAD: usize = 256 * 1024;
 pub const PIECE: usize = MAX_PAYLOAD - 1;
 
 /// A record's first byte: not zero, so that a hole is told from a record.
-pub(super) const MAGIC: u8 = 0xA7;
+pub const MAGIC: u8 = 0xA7;
 const HEAD: usize = 14;
 const TAIL: usize = 4;
 

@@ -12,7 +12,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use codec::{Corrupt, Decoder, MAX_PAYLOAD, PIECE, encode};
+pub use codec::{Corrupt, Decoder, MAGIC, MAX_PAYLOAD, PIECE, encode};
 pub use file::has_exit;
 
 /// One record.
