@@ -1,0 +1,181 @@
+//! From the first stage to the running harness.
+//!
+//! Bubblewrap tells the sandbox's first process, `exec` says that it is there, the runner writes the process down and lets `exec` go on, and the status pipe
+//! tells how that went. The harness never runs before the runner could kill it.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use runner::journal::Body;
+use runner::procfs::{self, Process};
+use runner::tree::Tree;
+
+use super::clock;
+
+/// From the start to the harness's.
+const LIMIT: Duration = Duration::from_secs(30);
+/// The longest complaint that is kept.
+const MOST: usize = 8 * 1024;
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Bubblewrap sets up.
+    Setup,
+    /// `exec` is inside and waits for its word.
+    Inside,
+    /// `exec` becomes the harness.
+    Starting,
+    /// The harness runs, or ran.
+    Running,
+    /// The harness could not be started, which is in the journal.
+    Failed,
+}
+
+/// A start under way.
+pub(super) struct Boot {
+    pub(super) stage: Stage,
+    /// When the stage was reached.
+    pub(super) since: Duration,
+    /// The first process of the harness, as the host sees it.
+    pub(super) harness: Option<Process>,
+    init: Option<Process>,
+    go: File,
+    info: Heard,
+    status: Heard,
+    setup: Heard,
+}
+
+impl Boot {
+    pub(super) fn new(go: File, info: OwnedFd, status: OwnedFd, setup: OwnedFd) -> Self {
+        Self {
+            stage: Stage::Setup,
+            since: clock::now(),
+            harness: None,
+            init: None,
+            go,
+            info: Heard::new(info),
+            status: Heard::new(status),
+            setup: Heard::new(setup),
+        }
+    }
+
+    /// What to wait for.
+    pub(super) fn fds(&self) -> impl Iterator<Item = &OwnedFd> {
+        [&self.info, &self.status, &self.setup]
+            .into_iter()
+            .filter_map(|heard| heard.from.as_ref())
+    }
+
+    /// When to look again at the latest although nothing is heard.
+    pub(super) fn look_again(&self) -> Option<Duration> {
+        match self.stage {
+            Stage::Setup | Stage::Starting => Some(self.since + LIMIT),
+            // The first process's state is not told by any descriptor.
+            Stage::Inside => Some(clock::now() + Duration::from_millis(1)),
+            Stage::Running | Stage::Failed => None,
+        }
+    }
+
+    pub(super) fn too_long(&self) -> bool {
+        !matches!(self.stage, Stage::Running | Stage::Failed) && clock::now() >= self.since + LIMIT
+    }
+
+    /// What bubblewrap or a stage said of its failure.
+    pub(super) fn complaint(&mut self) -> String {
+        self.setup.listen();
+        let said = String::from_utf8_lossy(&self.setup.bytes).trim().to_owned();
+        if said.is_empty() {
+            "bubblewrap ended without a word".to_owned()
+        } else {
+            said
+        }
+    }
+
+    /// Takes the steps that can be taken; gives what goes into the journal.
+    pub(super) fn step(&mut self, tree: &mut Tree, folder: &Path) -> io::Result<Option<Body>> {
+        self.info.listen();
+        self.setup.listen();
+        self.status.listen();
+        if self.init.is_none()
+            && let Some(init) = child_pid(&self.info.bytes).and_then(Process::of)
+        {
+            tree.add_process(folder, init)?;
+            self.init = Some(init);
+        }
+        if self.stage == Stage::Setup && self.init.is_some() && !self.status.bytes.is_empty() {
+            self.enter(Stage::Inside);
+        }
+        // Asleep, the first process has set its own death to follow its parent's, which it does last before it waits for children.
+        let waits = || self.init.is_some_and(|init| init.state() == Some('S'));
+        if self.stage == Stage::Inside && waits() {
+            // A closed pipe is told by the end of bubblewrap.
+            let _ = self.go.write_all(b"2");
+            self.enter(Stage::Starting);
+        }
+        if self.stage == Stage::Starting && self.status.from.is_none() {
+            return Ok(Some(self.started()));
+        }
+        Ok(None)
+    }
+
+    fn started(&mut self) -> Body {
+        let said = String::from_utf8_lossy(&self.status.bytes[1..]).into_owned();
+        if said.is_empty() {
+            self.enter(Stage::Running);
+            let children = self
+                .init
+                .map(|init| procfs::children(init.pid))
+                .unwrap_or_default();
+            self.harness = children.first().copied().and_then(Process::of);
+            Body::Started
+        } else {
+            self.enter(Stage::Failed);
+            Body::StartFailed { message: said }
+        }
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+        self.since = clock::now();
+    }
+}
+
+/// A pipe that is listened to, up to a limit.
+struct Heard {
+    from: Option<OwnedFd>,
+    bytes: Vec<u8>,
+}
+
+impl Heard {
+    fn new(from: OwnedFd) -> Self {
+        Self {
+            from: Some(from),
+            bytes: Vec::new(),
+        }
+    }
+
+    fn listen(&mut self) {
+        let mut chunk = [0; 1024];
+        while let Some(from) = &self.from {
+            match rustix::io::read(from, &mut chunk) {
+                Ok(n) if n > 0 => {
+                    let room = MOST.saturating_sub(self.bytes.len());
+                    self.bytes.extend_from_slice(&chunk[..n.min(room)]);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return,
+                Ok(_) | Err(_) => self.from = None,
+            }
+        }
+    }
+}
+
+/// Bubblewrap writes `{"child-pid": N}`, and newer ones more.
+fn child_pid(info: &[u8]) -> Option<i32> {
+    let info: serde_json::Value = serde_json::from_slice(info).ok()?;
+    info.get("child-pid")?.as_i64()?.try_into().ok()
+}

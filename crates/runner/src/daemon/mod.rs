@@ -1,0 +1,81 @@
+//! `daemon`: the supervisor itself.
+//!
+//! The main thread runs the turn and writes the journal; it alone starts the sandbox, since a sandbox dies with the thread that forked it. The door, each
+//! visitor and the count of the disk have threads of their own, and meet the turn in [`shared::Shared`].
+
+mod boot;
+mod clock;
+mod disk;
+mod door;
+mod lines;
+mod setup;
+mod shared;
+mod signals;
+mod start;
+mod stdin;
+mod stream;
+mod turn;
+mod visit;
+mod writer;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::fds;
+use shared::Shared;
+
+pub(crate) fn main(folder: &Path, ready: Option<&str>) -> io::Result<()> {
+    let ready = ready.and_then(|number| number.parse().ok());
+    let mut ready = File::from(fds::take(ready.ok_or_else(|| io::Error::other("no pipe"))?));
+    fds::drop_at_exec(&ready)?;
+    rustix::process::setsid()?;
+    rustix::process::umask(Mode::from_raw_mode(0o077));
+    // What the sandbox leaves behind becomes this process's child, to be reaped.
+    rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
+    signals::outlive()?;
+
+    let setup::Ready {
+        shared,
+        listener,
+        lock,
+        journal,
+    } = setup::prepare(folder)?;
+    let shared = Arc::new(shared);
+    door::open(listener, Arc::clone(&shared))?;
+    to_log(folder)?;
+    // Whoever waits for it may be gone, which changes nothing.
+    let _ = ready.write_all(b"k");
+    drop(ready);
+
+    turn::run(&shared, journal)?;
+    linger(&shared);
+    drop(lock);
+    Ok(())
+}
+
+/// Lets go of the launcher's streams, the fence among them; faults go to a file from now on.
+fn to_log(folder: &Path) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
+    let log = rustix::fs::open(folder.join("log"), flags, Mode::from_raw_mode(0o600))?;
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&log)?;
+    Ok(())
+}
+
+/// After the turn: serves visitors until it is dismissed, its folder is gone, or nobody came for the dead-man limit. Nothing is lost by its end: the journal
+/// is a file.
+fn linger(shared: &Shared) {
+    let mut state = shared.lock();
+    while !state.dismissed && !shared.folder.replaced() {
+        if clock::now().saturating_sub(state.last_alive) > shared.dead_man() {
+            break;
+        }
+        state = shared.wait(state, std::time::Duration::from_secs(1));
+    }
+}

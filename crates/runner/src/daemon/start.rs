@@ -1,0 +1,133 @@
+//! Starts the sandbox: groups and processes are written down before they are used.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use runner::cgroup::{self, Cgroups};
+use runner::procfs::Process;
+use runner::tree::Tree;
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, PidfdFlags};
+
+use super::shared::Shared;
+use crate::fds;
+use crate::plan::{Inside, Plan};
+
+/// A sandbox that is being started, with the runner's ends of its pipes.
+pub(super) struct Sandbox {
+    /// Bubblewrap's outer process: its end is the harness's.
+    pub(super) outer: Process,
+    pub(super) outer_ends: OwnedFd,
+    pub(super) stdin: OwnedFd,
+    pub(super) out: OwnedFd,
+    pub(super) err: OwnedFd,
+    /// What bubblewrap itself complains about.
+    pub(super) setup: OwnedFd,
+    /// Where bubblewrap tells the sandbox's first process.
+    pub(super) info: OwnedFd,
+    pub(super) status: OwnedFd,
+    pub(super) go: File,
+}
+
+/// The limits of control groups, where there are any.
+pub(super) struct Limiter {
+    cgroups: Option<Box<dyn Cgroups>>,
+    label: String,
+}
+
+impl Limiter {
+    pub(super) fn detect(label: &str) -> Self {
+        let cgroups = cgroup::detect().inspect_err(|why| eprintln!("{why}")).ok();
+        Self {
+            cgroups,
+            label: format!("{label}_{}", std::process::id()),
+        }
+    }
+
+    pub(super) fn oom_killed(&self) -> bool {
+        self.cgroups
+            .as_ref()
+            .is_some_and(|cgroups| cgroups.oom_killed(&self.label))
+    }
+}
+
+/// Starts bubblewrap's first stage, which waits for a word at `go`. From the main thread only.
+pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::Result<Sandbox> {
+    let folder = &shared.folder.path;
+    let mut has_processes = false;
+    if let Some(cgroups) = &limiter.cgroups {
+        for dir in cgroups.dirs(&limiter.label) {
+            tree.add_cgroup(folder, dir)?;
+        }
+        cgroups.make(&limiter.label, &shared.spec.limits)?;
+        has_processes = cgroups.has().processes;
+    }
+
+    let exe = rustix::fs::open(
+        "/proc/self/exe",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let (stdin_read, stdin) = pipe()?;
+    let (out, out_write) = pipe()?;
+    let (err, err_write) = pipe()?;
+    let (setup, setup_write) = pipe()?;
+    let (info, info_write) = pipe()?;
+    let (status, status_write) = pipe()?;
+    let (go_read, go) = pipe()?;
+    for fd in [&exe, &err_write, &info_write, &status_write, &go_read] {
+        fds::keep(fd)?;
+    }
+    for fd in [&stdin, &out, &err, &setup, &info, &status] {
+        rustix::io::ioctl_fionbio(fd, true)?;
+    }
+    let plan = Plan {
+        parent: std::process::id().cast_signed(),
+        folder: folder.clone(),
+        cgroups: tree.cgroups.clone(),
+        info: info_write.as_raw_fd(),
+        inside: Inside {
+            go: go_read.as_raw_fd(),
+            status: status_write.as_raw_fd(),
+            err: err_write.as_raw_fd(),
+            exe: exe.as_raw_fd(),
+            processes: (!has_processes).then_some(shared.spec.limits.processes),
+        },
+    };
+    let stage = Command::new("/proc/self/exe")
+        .arg0("sandlog-runner")
+        .args(["stage", &serde_json::to_string(&plan)?])
+        .env_clear()
+        .current_dir("/")
+        .stdin(stdin_read)
+        .stdout(out_write)
+        .stderr(Stdio::from(setup_write))
+        .spawn()?;
+    // Our copies of its ends close here, so that the pipes end with it.
+    let pid = stage.id().cast_signed();
+    let outer = Process::of(pid).ok_or_else(|| io::Error::other("the first stage is gone"))?;
+    let handle = Pid::from_raw(pid).ok_or_else(|| io::Error::other("no pid"))?;
+    let outer_ends = rustix::process::pidfd_open(handle, PidfdFlags::empty())?;
+    tree.add_process(folder, outer)?;
+    let mut go = File::from(go);
+    io::Write::write_all(&mut go, b"1")?;
+    Ok(Sandbox {
+        outer,
+        outer_ends,
+        stdin,
+        out,
+        err,
+        setup,
+        info,
+        status,
+        go,
+    })
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?)
+}

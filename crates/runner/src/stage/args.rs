@@ -1,0 +1,164 @@
+//! Bubblewrap's arguments: what the inside of a sandbox looks like.
+//!
+//! They go through a file in memory, so that neither the host's process list nor `/proc/1/cmdline` inside shows paths or environment.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use runner::spec::Spec;
+use rustix::fs::MemfdFlags;
+
+use super::Sources;
+
+/// Where the attachments are, inside.
+const FILES: &str = "/run/sandlog/files";
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// What usual programs read in `/etc`: how to find libraries, programs, certificates, names and time. Nothing of the host's users or secrets.
+const ETC: [&str; 16] = [
+    "alternatives",
+    "bash.bashrc",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "debian_version",
+    "gai.conf",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "mime.types",
+    "os-release",
+    "pki",
+    "protocols",
+    "services",
+    "ssl/certs",
+];
+const ETC_MORE: [&str; 2] = ["ssl/openssl.cnf", "terminfo"];
+/// Written by the runner.
+const OWN: [&str; 4] = ["passwd", "group", "hosts", "nsswitch.conf"];
+
+/// The arguments, without the command.
+pub(super) fn list(spec: &Spec, sources: &Sources, info: RawFd) -> Vec<OsString> {
+    let mut list = List(Vec::new());
+    list.add([
+        "--unshare-all",
+        "--unshare-user",
+        "--disable-userns",
+        "--die-with-parent",
+    ]);
+    list.add([
+        "--new-session",
+        "--cap-drop",
+        "ALL",
+        "--uid",
+        "1000",
+        "--gid",
+        "1000",
+    ]);
+    list.add(["--hostname", "sandbox", "--info-fd", &info.to_string()]);
+    system(&mut list);
+    etc(&mut list, &sources.etc);
+    let room = spec.limits.disk.min(spec.limits.memory).to_string();
+    list.add(["--proc", "/proc", "--dev", "/dev"]);
+    for at in ["/dev/shm", "/tmp"] {
+        list.add(["--perms", "1777", "--size", &room, "--tmpfs", at]);
+    }
+    list.add(["--symlink", "/tmp", "/var/tmp", "--dir", "/run"]);
+    list.add([
+        OsStr::new("--ro-bind"),
+        sources.files.as_ref(),
+        OsStr::new(FILES),
+    ]);
+    list.add([
+        OsStr::new("--bind"),
+        sources.workspace.as_ref(),
+        OsStr::new("/workspace"),
+    ]);
+    list.add([
+        OsStr::new("--bind"),
+        sources.home.as_ref(),
+        OsStr::new("/home/agent"),
+    ]);
+    // What is left is in memory that nobody counts.
+    list.add([
+        "--remount-ro",
+        "/dev",
+        "--remount-ro",
+        "/",
+        "--chdir",
+        &spec.cwd,
+    ]);
+    environment(&mut list, spec);
+    list.0
+}
+
+/// The arguments in a file in memory, at its beginning.
+pub(super) fn write(list: &[OsString]) -> io::Result<File> {
+    let mut file = File::from(rustix::fs::memfd_create("args", MemfdFlags::CLOEXEC)?);
+    for argument in list {
+        file.write_all(argument.as_bytes())?;
+        file.write_all(&[0])?;
+    }
+    file.rewind()?;
+    Ok(file)
+}
+
+struct List(Vec<OsString>);
+
+impl List {
+    fn add<const N: usize>(&mut self, arguments: [impl AsRef<OsStr>; N]) {
+        self.0.extend(
+            arguments
+                .iter()
+                .map(|argument| argument.as_ref().to_owned()),
+        );
+    }
+}
+
+/// `/usr`, and what leads there as it does on the host.
+fn system(list: &mut List) {
+    list.add(["--ro-bind", "/usr", "/usr"]);
+    for name in ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"] {
+        match std::fs::read_link(name) {
+            Ok(target) => list.add([OsStr::new("--symlink"), target.as_ref(), OsStr::new(name)]),
+            Err(_) => list.add(["--ro-bind-try", name, name]),
+        }
+    }
+}
+
+fn etc(list: &mut List, own: &Path) {
+    for name in ETC.iter().chain(&ETC_MORE) {
+        let path = format!("/etc/{name}");
+        list.add(["--ro-bind-try", &path, &path]);
+    }
+    for name in OWN {
+        let inside = format!("/etc/{name}");
+        list.add([
+            OsStr::new("--ro-bind"),
+            own.join(name).as_ref(),
+            OsStr::new(&inside),
+        ]);
+    }
+}
+
+fn environment(list: &mut List, spec: &Spec) {
+    list.add(["--clearenv"]);
+    for (name, value) in [
+        ("PATH", PATH),
+        ("HOME", "/home/agent"),
+        ("USER", "agent"),
+        ("LOGNAME", "agent"),
+        ("SHELL", "/bin/sh"),
+        ("LANG", "C.UTF-8"),
+        ("TMPDIR", "/tmp"),
+        ("SANDLOG_FILES", FILES),
+    ] {
+        list.add(["--setenv", name, value]);
+    }
+    for (name, value) in &spec.env {
+        list.add(["--setenv", name, value]);
+    }
+}
