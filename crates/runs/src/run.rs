@@ -1,5 +1,7 @@
 //! The fold: what a run has come to, event by event.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use thiserror::Error;
 use uuid::Uuid;
@@ -67,7 +69,8 @@ pub struct Claim {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    pub submitted: Submitted,
+    /// Shared, because it can be large and a fold copies the rest.
+    pub submitted: Arc<Submitted>,
     /// The seq of the last event; an append takes the one after it.
     pub seq: u32,
     pub next_index: u32,
@@ -97,7 +100,7 @@ impl Run {
     pub fn start(first: &Recorded) -> Result<Self, IllegalEvent> {
         match &first.event {
             Event::Submitted(submitted) if first.seq == 0 => Ok(Self {
-                submitted: submitted.as_ref().clone(),
+                submitted: Arc::new(submitted.as_ref().clone()),
                 seq: 0,
                 next_index: 0,
                 phase: Phase::Waiting { retry_at: None },

@@ -72,13 +72,7 @@ pub trait Sandboxes: Send + Sync {
     async fn look(&self, at: &Place, epoch: u64) -> Result<Seen, SandboxError>;
 
     /// Makes the sandbox and starts its runner. Does nothing where one stands already (live, ended or lost).
-    async fn create(
-        &self,
-        at: &Place,
-        epoch: u64,
-        spec: &SandboxSpec,
-        fill: FillFn,
-    ) -> Result<(), SandboxError>;
+    async fn create(&self, at: &Place, epoch: u64, spec: &SandboxSpec, fill: FillFn) -> Result<(), SandboxError>;
 
     /// The journal from `offset` (the end of a record, or 0) and the way to give orders. Of a dead runner the journal is read from its file, and orders go
     /// nowhere. The records end after the exit record, or where a dead runner stopped writing.
@@ -88,13 +82,7 @@ pub trait Sandboxes: Send + Sync {
     async fn paths(&self, at: &Place) -> Paths;
 
     /// Kills the sandbox with `reason` in its exit record, and returns once its whole tree is proven gone, whether its runner lives or not. Idempotent.
-    async fn stop(
-        &self,
-        at: &Place,
-        epoch: u64,
-        reason: &str,
-        grace: Duration,
-    ) -> Result<(), SandboxError>;
+    async fn stop(&self, at: &Place, epoch: u64, reason: &str, grace: Duration) -> Result<(), SandboxError>;
 
     /// Stops it where needed, dismisses its runner and removes all that stands at the place. Idempotent.
     async fn remove(&self, at: &Place, epoch: u64) -> Result<(), SandboxError>;

@@ -1,0 +1,70 @@
+//! From the end of a turn to its terminal event.
+
+use runs::decide::{self, Verdict};
+use runs::{FailureClass, Metrics};
+use tracing::warn;
+
+use super::ledger::{LetGo, Written};
+use super::turn::Turn;
+use crate::harness::Ending;
+
+impl Turn<'_> {
+    /// Whether the turn is done; if not, something came in between and the loop decides again.
+    pub(super) async fn end(&mut self, ending: Ending) -> Result<bool, LetGo> {
+        match ending {
+            Ending::Lost { class, error } => self.fail(class, &error).await,
+            Ending::Failed { error, error_type, metrics } => {
+                let verdict = self.failed(error, error_type, metrics);
+                self.finish(verdict, None).await
+            }
+            Ending::Judged(judged) => match self.checkpoint().await {
+                Ok(checkpoint) => {
+                    let verdict = match judged.outcome {
+                        Ok(()) => {
+                            let (content, truncated) = self.ledger.content.clone().take();
+                            Verdict::Completed { content, content_type: "str".into(), truncated, metrics: judged.metrics }
+                        }
+                        Err((error, error_type)) => self.failed(error, error_type, judged.metrics),
+                    };
+                    self.finish(verdict, Some(checkpoint)).await
+                }
+                Err(error) => {
+                    let verdict = self.failed(format!("the checkpoint could not be saved: {error}"), "checkpoint".into(), judged.metrics);
+                    self.finish(verdict, None).await
+                }
+            },
+        }
+    }
+
+    /// The tree is proven gone: the wish to cancel is fulfilled.
+    pub(super) async fn cancelled(&mut self) -> Result<bool, LetGo> {
+        Ok(self.ledger.finish(vec![decide::cancelled()], None).await? == Written::Yes)
+    }
+
+    fn failed(&self, error: String, error_type: String, metrics: Metrics) -> Verdict {
+        let (content, truncated) = self.ledger.content.clone().take();
+        Verdict::Failed { error, error_type, started: self.ledger.run.started_at.is_some(), content, truncated, metrics }
+    }
+
+    async fn checkpoint(&self) -> std::io::Result<(String, u64)> {
+        let place = self.place().ok_or_else(|| std::io::Error::other("no sandbox"))?;
+        let paths = self.sandboxes.paths(&place).await;
+        self.parts.checkpoints.save(place.session, &place.name, &paths.workspace).await
+    }
+
+    async fn finish(&mut self, verdict: Verdict, checkpoint: Option<(String, u64)>) -> Result<bool, LetGo> {
+        let id = checkpoint.as_ref().map(|(id, _)| id.clone());
+        let done = self.ledger.finish(decide::finish(verdict, checkpoint), id.clone()).await? == Written::Yes;
+        if let (true, Some(id)) = (done, id)
+            && let Err(error) = self.parts.checkpoints.keep_only(self.claim.session, &[&id]).await
+        {
+            warn!(run.id = %self.ledger.run_id, error = &error as &dyn std::error::Error, "older checkpoints are left to the next turn");
+        }
+        Ok(done)
+    }
+}
+
+/// An attempt that the back end could not attach to for a reason that trying again does not mend.
+pub(super) fn broken(error: &crate::sandbox::SandboxError) -> Ending {
+    Ending::Lost { class: FailureClass::SandboxLost, error: error.to_string() }
+}

@@ -1,0 +1,149 @@
+//! From the journal to the log: records become frames, frames become events, and an event holds the journal's offset, so that each record is in the
+//! log exactly once.
+
+use std::time::Duration;
+
+use runs::{Event, Frame, Output};
+use tokio::time::{Instant, sleep_until};
+
+use super::finish::broken;
+use super::ledger::{LetGo, Written};
+use super::turn::Turn;
+use crate::harness::{Ending, OUTPUT_LIMIT, Reading};
+use crate::sandbox::{Attached, Body, Orders, Record, SandboxError};
+
+/// A batch is written when it is this old or this large.
+const AGE: Duration = Duration::from_millis(15);
+const SIZE: u64 = 64 * 1024;
+/// Journal that made no frame is committed too, before the runner stops reading for want of it.
+const SILENT: u64 = 1024 * 1024;
+
+pub(super) enum Followed {
+    Ended(Ending),
+    /// The records ended without an exit record: the connection is lost, or the runner.
+    NoExit,
+    /// There is something for the loop to decide.
+    Interrupted,
+}
+
+/// What was read and is not in the log yet.
+struct Batch {
+    frames: Vec<Frame>,
+    bytes: u64,
+    /// Where the journal was read to.
+    journal: u64,
+    due: Instant,
+}
+
+impl Turn<'_> {
+    pub(super) async fn follow(&mut self) -> Result<Followed, LetGo> {
+        let Some(place) = self.place() else { return Ok(Followed::Interrupted) };
+        let attached = self.sandboxes.attach(&place, self.claim.epoch, self.ledger.run.journal).await;
+        let Attached { mut records, orders } = match attached {
+            Ok(attached) => attached,
+            Err(SandboxError::Fenced { .. }) => return Err(LetGo::NotMine),
+            Err(error @ SandboxError::Corrupt(_)) => return Ok(Followed::Ended(broken(&error))),
+            Err(_) => return Ok(Followed::NoExit),
+        };
+        let run = &self.ledger.run;
+        let mut reading = Reading::resume(&run.submitted.agent, &run.parser, run.started_at);
+        let mut batch = Batch { frames: Vec::new(), bytes: 0, journal: run.journal, due: Instant::now() };
+        // A repeat of what the runner has already is harmless.
+        orders.inbox(0, run.submitted.input.message.clone().into_bytes(), true).await;
+        orders.alive().await;
+        let (mut beats, mut killed) = (self.word.borrow().beats, false);
+        loop {
+            tokio::select! {
+                biased;
+                changed = self.word.changed() => {
+                    let word = *self.word.borrow_and_update();
+                    if changed.is_err() || word.lost {
+                        return Err(LetGo::NotMine);
+                    }
+                    if word.beats != beats {
+                        beats = word.beats;
+                        orders.alive().await;
+                    }
+                    self.follow_hints().await?;
+                    if word.stop || self.ledger.run.cancel_requested {
+                        self.flush(&mut batch, &reading, &orders).await?;
+                        return Ok(Followed::Interrupted);
+                    }
+                }
+                () = sleep_until(batch.due), if !batch.frames.is_empty() => self.flush(&mut batch, &reading, &orders).await?,
+                record = records.recv() => match record {
+                    None | Some(Err(SandboxError::Unreachable(_) | SandboxError::Io { .. })) => {
+                        self.flush(&mut batch, &reading, &orders).await?;
+                        return Ok(Followed::NoExit);
+                    }
+                    Some(Err(SandboxError::Fenced { .. })) => return Err(LetGo::NotMine),
+                    Some(Err(error)) => return Ok(Followed::Ended(broken(&error))),
+                    Some(Ok((record, end))) => {
+                        if let Some(ending) = self.take(record, end, &mut batch, &mut reading, &orders).await? {
+                            return Ok(Followed::Ended(ending));
+                        }
+                        if reading.is_over_limit() && !killed {
+                            killed = true;
+                            orders.kill(OUTPUT_LIMIT, Duration::ZERO).await;
+                        }
+                    }
+                },
+            }
+            // Somebody's wish came to light by a collision.
+            if self.ledger.run.cancel_requested {
+                self.flush(&mut batch, &reading, &orders).await?;
+                return Ok(Followed::Interrupted);
+            }
+        }
+    }
+
+    async fn take(&mut self, record: Record, end: u64, batch: &mut Batch, reading: &mut Reading, orders: &Orders) -> Result<Option<Ending>, LetGo> {
+        let frames = reading.read(&record);
+        if batch.frames.is_empty() {
+            // The first of a batch waits only as long as the one before it is young.
+            batch.due = batch.due.max(Instant::now());
+        }
+        batch.bytes += frames.iter().map(Frame::bytes).sum::<u64>();
+        batch.frames.extend(frames);
+        match record.body {
+            Body::Started => self.started(end).await?,
+            Body::Exit(exit) => {
+                batch.journal = end;
+                self.flush(batch, reading, orders).await?;
+                return Ok(Some(reading.judge(&exit, record.at_ms, &self.ledger.run.submitted.agent.limits)));
+            }
+            _ => {}
+        }
+        batch.journal = end;
+        if batch.bytes >= SIZE || end - self.ledger.run.journal >= SILENT {
+            self.flush(batch, reading, orders).await?;
+        }
+        Ok(None)
+    }
+
+    /// The harness runs. The log may have it already: a repeat of the journal's start, or one's own lost answer.
+    async fn started(&mut self, journal: u64) -> Result<(), LetGo> {
+        while self.ledger.run.journal < journal {
+            let (attempt, model) = (self.ledger.run.attempt, self.ledger.run.submitted.agent.model.clone());
+            self.ledger.append(Event::SandboxStarted { attempt, model, journal }).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the batch. A collision that was one's own lost answer shows in the log's journal offset; after any other it is written again behind it.
+    async fn flush(&mut self, batch: &mut Batch, reading: &Reading, orders: &Orders) -> Result<(), LetGo> {
+        let wanted = !batch.frames.is_empty() || batch.journal - self.ledger.run.journal >= SILENT;
+        if wanted && self.ledger.run.journal < batch.journal {
+            let output = Output { frames: std::mem::take(&mut batch.frames), journal: batch.journal, parser: reading.state() };
+            while self.ledger.run.journal < batch.journal {
+                if self.ledger.append(Event::Output(output.clone())).await? == Written::Yes {
+                    break;
+                }
+            }
+            orders.committed(batch.journal).await;
+        }
+        batch.frames.clear();
+        (batch.bytes, batch.due) = (0, Instant::now() + AGE);
+        Ok(())
+    }
+}

@@ -1,0 +1,9 @@
+//! One claimed run, driven to its end or to where this worker has to let go.
+
+mod finish;
+mod follow;
+mod ledger;
+mod sandbox;
+mod turn;
+
+pub(crate) use turn::{Outcome, drive};

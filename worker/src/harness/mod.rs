@@ -1,0 +1,113 @@
+//! From a journal's records to frames and a verdict. Pure: frames are a function of the journal's prefix, whoever reads it and however it is cut.
+
+mod command;
+mod exit;
+
+use runs::agents::{Agent, Harness};
+use runs::{Frame, Metrics};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::sandbox::{Body, Exit, Record};
+use command::Command;
+pub use exit::Ending;
+pub(crate) use exit::{CANCEL, OUTPUT_LIMIT};
+
+/// What one kind of harness makes of its output. The state is part of every commit, so it is small, and a release reads that of the one before.
+pub(crate) trait Parser: Send {
+    fn read(&mut self, body: &Body) -> Vec<Frame>;
+    fn state(&self) -> Value;
+    /// How the turn ended, of a harness that ended by itself.
+    fn judge(&self, exit: &Exit) -> exit::Judged;
+}
+
+/// The reading of one attempt's journal.
+pub struct Reading {
+    parser: Box<dyn Parser>,
+    kept: Kept,
+    limit: u64,
+    /// What stood in the way of the harness's start.
+    not_started: Option<String>,
+    not_set_up: Option<String>,
+}
+
+/// What is kept for every kind of harness.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Kept {
+    /// When the harness started, by the runner's clock.
+    started: Option<u64>,
+    /// Bytes of frames so far.
+    bytes: u64,
+    over: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct State {
+    v: u32,
+    #[serde(flatten)]
+    kept: Kept,
+    #[serde(default)]
+    harness: Value,
+}
+
+impl Reading {
+    /// From where the log is: `state` is what the last commit holds, `Null` at the start.
+    pub fn resume(agent: &Agent, state: &Value, started_at: Option<i64>) -> Self {
+        let State { mut kept, harness, .. } =
+            State::deserialize(state).unwrap_or_else(|_| State { v: 1, kept: Kept::default(), harness: Value::Null });
+        // A start that the log has, but no output after it: the log's clock has to do.
+        kept.started = kept.started.or_else(|| started_at.and_then(|at| u64::try_from(at).ok()));
+        let parser = match &agent.harness {
+            Harness::Command { .. } => Box::new(Command::resume(&harness)),
+        };
+        Self { parser, kept, limit: agent.limits.output, not_started: None, not_set_up: None }
+    }
+
+    pub fn state(&self) -> Value {
+        serde_json::to_value(State { v: 1, kept: self.kept.clone(), harness: self.parser.state() }).unwrap_or(Value::Null)
+    }
+
+    /// The frames that the record adds.
+    pub fn read(&mut self, record: &Record) -> Vec<Frame> {
+        match &record.body {
+            Body::Started => self.kept.started = Some(record.at_ms),
+            Body::StartFailed { message } => self.not_started = Some(message.clone()),
+            Body::SetupFailed { message } => self.not_set_up = Some(message.clone()),
+            _ => {}
+        }
+        let mut frames = self.parser.read(&record.body);
+        for (at, frame) in frames.iter().enumerate() {
+            self.kept.bytes += frame.bytes();
+            if self.kept.bytes > self.limit {
+                self.kept.over = true;
+                frames.truncate(at);
+                break;
+            }
+        }
+        frames
+    }
+
+    /// Whether the run said more than it may: nothing more of it is shown, and it is to be killed.
+    pub fn is_over_limit(&self) -> bool {
+        self.kept.over
+    }
+
+    /// How the turn ended.
+    pub fn judge(&self, exit: &Exit, at_ms: u64, limits: &runs::agents::Limits) -> Ending {
+        if let Some(message) = &self.not_set_up {
+            return Ending::Lost { class: runs::FailureClass::Setup, error: message.clone() };
+        }
+        if let Some(message) = &self.not_started {
+            return Ending::failed(format!("the harness could not be started: {message}"), "not_started");
+        }
+        if self.kept.over {
+            return Ending::failed(format!("the run said more than its limit of {} bytes", limits.output), "output_limit");
+        }
+        exit::limit_or_loss(exit, limits).unwrap_or_else(|| Ending::Judged(self.parser.judge(exit))).timed(self.duration(at_ms))
+    }
+
+    fn duration(&self, at_ms: u64) -> Metrics {
+        let seconds = self.kept.started.map(|started| at_ms.saturating_sub(started) as f64 / 1000.0);
+        Metrics { duration: seconds, ..Metrics::default() }
+    }
+}
