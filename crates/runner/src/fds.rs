@@ -13,10 +13,8 @@ pub(crate) fn take(number: RawFd) -> OwnedFd {
 
 /// Lets none but the first three live on over exec.
 pub(crate) fn drop_others_at_exec() -> io::Result<()> {
-    let open: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")?
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|number| *number > 2)
-        .collect();
+    let open: Vec<RawFd> =
+        std::fs::read_dir("/proc/self/fd")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter(|number| *number > 2).collect();
     for number in open {
         // SAFETY: borrowed for one call that changes a flag. The listing's own number is closed by now, which that call answers with an error.
         let fd = unsafe { BorrowedFd::borrow_raw(number) };

@@ -26,10 +26,7 @@ pub(crate) fn main(inside: &str, args: &[OsString]) -> io::Result<()> {
     rustix::stdio::dup2_stderr(&err)?;
     drop(err);
     if let Some(processes) = inside.processes {
-        let limit = Rlimit {
-            current: Some(processes),
-            maximum: Some(processes),
-        };
+        let limit = Rlimit { current: Some(processes), maximum: Some(processes) };
         rustix::process::setrlimit(Resource::Nproc, limit)?;
     }
 

@@ -30,7 +30,5 @@ pub(crate) fn run(folder: &Path) -> io::Result<()> {
         .spawn()?;
     drop(write);
     // Why it ended otherwise is on standard error.
-    File::from(read)
-        .read_exact(&mut [0])
-        .map_err(|_| io::Error::other("the runner did not start"))
+    File::from(read).read_exact(&mut [0]).map_err(|_| io::Error::other("the runner did not start"))
 }

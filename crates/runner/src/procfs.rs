@@ -16,17 +16,12 @@ pub struct Process {
 impl Process {
     /// The process that has this pid now.
     pub fn of(pid: i32) -> Option<Self> {
-        stat(pid).map(|stat| Self {
-            pid,
-            start: stat.start,
-        })
+        stat(pid).map(|stat| Self { pid, start: stat.start })
     }
 
     /// Its state letter, while it is there.
     pub fn state(&self) -> Option<char> {
-        stat(self.pid)
-            .filter(|stat| stat.start == self.start)
-            .map(|stat| stat.state)
+        stat(self.pid).filter(|stat| stat.start == self.start).map(|stat| stat.state)
     }
 
     /// Whether it runs no more. A zombie does not; of a PID namespace's first process it even proves that all others in there are gone.
@@ -73,9 +68,7 @@ fn parse_stat(stat: &[u8]) -> Option<Stat> {
 /// The children of a process's first thread, oldest first.
 pub fn children(pid: i32) -> Vec<i32> {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    list.split_ascii_whitespace()
-        .filter_map(|pid| pid.parse().ok())
-        .collect()
+    list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -94,12 +87,6 @@ mod tests {
         let pid = std::process::id().cast_signed();
         let me = Process::of(pid).unwrap_or(Process { pid: 0, start: 0 });
         assert!(!me.gone());
-        assert!(
-            Process {
-                pid,
-                start: me.start + 1
-            }
-            .gone()
-        );
+        assert!(Process { pid, start: me.start + 1 }.gone());
     }
 }

@@ -37,15 +37,10 @@ impl Tree {
     /// A torn last line was not used yet: what it names was to be made after it was written.
     fn parse(text: &str) -> Self {
         let mut tree = Self::default();
-        for line in text
-            .split_inclusive('\n')
-            .filter_map(|line| line.strip_suffix('\n'))
-        {
+        for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
             if let Some(path) = line.strip_prefix("cgroup ") {
                 tree.cgroups.push(path.into());
-            } else if let Some((pid, start)) = line
-                .strip_prefix("process ")
-                .and_then(|process| process.split_once(' '))
+            } else if let Some((pid, start)) = line.strip_prefix("process ").and_then(|process| process.split_once(' '))
                 && let (Ok(pid), Ok(start)) = (pid.parse(), start.parse())
             {
                 tree.processes.push(Process { pid, start });
@@ -63,28 +58,21 @@ impl Tree {
 
     /// Adds a process, on disk first.
     pub fn add_process(&mut self, folder: &Path, process: Process) -> io::Result<()> {
-        append(
-            folder,
-            &format!("process {} {}\n", process.pid, process.start),
-        )?;
+        append(folder, &format!("process {} {}\n", process.pid, process.start))?;
         self.processes.push(process);
         Ok(())
     }
 
     /// Whether nothing of it runs.
     pub fn gone(&self) -> bool {
-        self.processes.iter().all(Process::gone)
-            && self.cgroups.iter().all(|path| members(path).is_empty())
+        self.processes.iter().all(Process::gone) && self.cgroups.iter().all(|path| members(path).is_empty())
     }
 
     /// Sends SIGKILL to all of it, once.
     pub fn kill(&self) {
         for process in &self.processes {
             // The first process of a sandbox that was not written down yet is a child of the outer one.
-            let children: Vec<_> = procfs::children(process.pid)
-                .into_iter()
-                .filter_map(Process::of)
-                .collect();
+            let children: Vec<_> = procfs::children(process.pid).into_iter().filter_map(Process::of).collect();
             if !process.gone() {
                 process.signal(Signal::KILL);
                 children.iter().for_each(|child| child.signal(Signal::KILL));
@@ -129,18 +117,13 @@ impl Tree {
 }
 
 fn append(folder: &Path, line: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(folder.join(FILE))?;
+    let mut file = OpenOptions::new().append(true).create(true).open(folder.join(FILE))?;
     file.write_all(line.as_bytes())
 }
 
 fn members(cgroup: &Path) -> Vec<i32> {
     let list = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
-    list.split_ascii_whitespace()
-        .filter_map(|pid| pid.parse().ok())
-        .collect()
+    list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 /// A pid is signalled only if it is a member still after a handle on it was taken, so that no other process is hit.
@@ -148,12 +131,7 @@ fn kill_members(cgroup: &Path) {
     let handles: Vec<_> = members(cgroup)
         .into_iter()
         .filter_map(Pid::from_raw)
-        .filter_map(|pid| {
-            Some((
-                pid,
-                rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?,
-            ))
-        })
+        .filter_map(|pid| Some((pid, rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?)))
         .collect();
     let still = members(cgroup);
     for (pid, handle) in handles {

@@ -34,10 +34,7 @@ pub struct Records {
 impl Records {
     /// Records that come from a channel of batches. The channel should hold very few.
     pub fn new(batches: mpsc::Receiver<Batch>) -> Self {
-        Self {
-            batches,
-            ready: VecDeque::new(),
-        }
+        Self { batches, ready: VecDeque::new() }
     }
 
     /// The next record and the offset of its end; `None` after the exit record, or where a dead runner stopped writing. An error is the last item: the
@@ -97,14 +94,7 @@ impl Orders {
     /// Kill the harness: SIGINT, `grace`, SIGKILL to everything. The exit record then says `killed:{reason}`.
     pub async fn kill(&self, reason: &str, grace: Duration) {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        self.send(
-            Order::Kill {
-                reason: reason.to_owned(),
-                grace_ms,
-            },
-            Vec::new(),
-        )
-        .await;
+        self.send(Order::Kill { reason: reason.to_owned(), grace_ms }, Vec::new()).await;
     }
 
     async fn send(&self, order: Order, bytes: Vec<u8>) {

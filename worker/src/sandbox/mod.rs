@@ -8,6 +8,7 @@
 
 mod attached;
 mod error;
+pub mod namespace;
 mod spec;
 
 use std::io;
@@ -21,6 +22,7 @@ pub use attached::{Attached, Batch, Orders, Records, Sent};
 pub use error::SandboxError;
 pub use runner::door::Order;
 pub use runner::journal::{Body, Exit, Record};
+pub use runs::Seen;
 pub use spec::{Limits, Network, SandboxSpec};
 
 /// Which sandbox: one attempt of one run of a session.
@@ -30,19 +32,6 @@ pub struct Place {
     pub session: Uuid,
     /// `{run}-{attempt}`: only `a-z`, `0-9` and `-`, at most 100 characters.
     pub name: String,
-}
-
-/// What stands at a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Seen {
-    /// Nothing, or a half-made folder, which counts as nothing.
-    Absent,
-    /// A runner that has not written its exit record.
-    Live,
-    /// The journal has its exit record: the tree is gone, the journal can be read to its end.
-    Ended,
-    /// The runner died without an exit record; its tree is proven gone.
-    Lost,
 }
 
 /// The folders of a sandbox, as the worker reaches them.
@@ -72,13 +61,7 @@ pub trait Sandboxes: Send + Sync {
     async fn look(&self, at: &Place, epoch: u64) -> Result<Seen, SandboxError>;
 
     /// Makes the sandbox and starts its runner. Does nothing where one stands already (live, ended or lost).
-    async fn create(
-        &self,
-        at: &Place,
-        epoch: u64,
-        spec: &SandboxSpec,
-        fill: FillFn,
-    ) -> Result<(), SandboxError>;
+    async fn create(&self, at: &Place, epoch: u64, spec: &SandboxSpec, fill: FillFn) -> Result<(), SandboxError>;
 
     /// The journal from `offset` (the end of a record, or 0) and the way to give orders. Of a dead runner the journal is read from its file, and orders go
     /// nowhere. The records end after the exit record, or where a dead runner stopped writing.
@@ -88,13 +71,7 @@ pub trait Sandboxes: Send + Sync {
     async fn paths(&self, at: &Place) -> Paths;
 
     /// Kills the sandbox with `reason` in its exit record, and returns once its whole tree is proven gone, whether its runner lives or not. Idempotent.
-    async fn stop(
-        &self,
-        at: &Place,
-        epoch: u64,
-        reason: &str,
-        grace: Duration,
-    ) -> Result<(), SandboxError>;
+    async fn stop(&self, at: &Place, epoch: u64, reason: &str, grace: Duration) -> Result<(), SandboxError>;
 
     /// Stops it where needed, dismisses its runner and removes all that stands at the place. Idempotent.
     async fn remove(&self, at: &Place, epoch: u64) -> Result<(), SandboxError>;

@@ -34,13 +34,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            memory: 2 << 30,
-            cpus: 2.0,
-            processes: 256,
-            disk: 2 << 30,
-            time: Duration::from_secs(15 * 60),
-        }
+        Self { memory: 2 << 30, cpus: 2.0, processes: 256, disk: 2 << 30, time: Duration::from_secs(15 * 60) }
     }
 }
 

@@ -76,16 +76,11 @@ fn make_dir(path: &Path) -> io::Result<()> {
 
 /// Writes a file that the kernel made.
 fn put(path: &Path, value: impl ToString) -> io::Result<()> {
-    std::fs::write(path, value.to_string())
-        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    std::fs::write(path, value.to_string()).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
 /// The number after `key` in a file of lines `key number`.
 fn counter(path: &Path, key: &str) -> u64 {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.lines()
-        .filter_map(|line| line.split_once(' '))
-        .find(|(name, _)| *name == key)
-        .and_then(|(_, value)| value.trim().parse().ok())
-        .unwrap_or(0)
+    text.lines().filter_map(|line| line.split_once(' ')).find(|(name, _)| *name == key).and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(0)
 }

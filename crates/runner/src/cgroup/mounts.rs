@@ -15,38 +15,24 @@ pub(super) struct Mount {
 
 /// From `/proc/self/mountinfo` and `/proc/self/cgroup`.
 pub(super) fn parse(mountinfo: &str, cgroup: &str) -> Vec<Mount> {
-    mountinfo
-        .lines()
-        .filter_map(|line| mount(line, cgroup))
-        .collect()
+    mountinfo.lines().filter_map(|line| mount(line, cgroup)).collect()
 }
 
 fn mount(line: &str, cgroup: &str) -> Option<Mount> {
     let (place, kind) = line.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);
-    let (mounted, root) = (
-        unescape(place.next()?),
-        PathBuf::from(unescape(place.next()?)),
-    );
+    let (mounted, root) = (unescape(place.next()?), PathBuf::from(unescape(place.next()?)));
     let mut kind = kind.split(' ');
     let (version, _, options) = (kind.next()?, kind.next()?, kind.next().unwrap_or(""));
     let controllers: Vec<String> = match version {
-        "cgroup" => options
-            .split(',')
-            .filter(|o| !matches!(*o, "rw" | "ro"))
-            .map(Into::into)
-            .collect(),
+        "cgroup" => options.split(',').filter(|o| !matches!(*o, "rw" | "ro")).map(Into::into).collect(),
         "cgroup2" => Vec::new(),
         _ => return None,
     };
     let group = group(cgroup, controllers.first().map(String::as_str))?;
     let below = Path::new(group).strip_prefix(&mounted).ok();
     let own = below.map_or_else(|| root.clone(), |below| root.join(below));
-    Some(Mount {
-        controllers,
-        root,
-        own,
-    })
+    Some(Mount { controllers, root, own })
 }
 
 /// This process's group in the hierarchy of a controller, or of v2. Lines are `id:controllers:path`.
@@ -64,10 +50,7 @@ fn group<'a>(cgroup: &'a str, controller: Option<&str>) -> Option<&'a str> {
 
 /// Blanks are written as `\040` and the like.
 fn unescape(field: &str) -> String {
-    field
-        .replace("\\040", " ")
-        .replace("\\011", "\t")
-        .replace("\\134", "\\")
+    field.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 }
 
 #[cfg(test)]
@@ -78,8 +61,7 @@ mod tests {
 
     #[test]
     fn a_v1_group_below_the_mount_is_found() {
-        let line =
-            "30 25 0:26 / /sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory";
+        let line = "30 25 0:26 / /sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory";
         let mounts = parse(line, CGROUP);
         assert_eq!(mounts[0].controllers, ["memory"]);
         assert_eq!(mounts[0].own, Path::new("/sys/fs/cgroup/memory/box/a"));
@@ -88,10 +70,7 @@ mod tests {
     #[test]
     fn what_is_mounted_from_a_group_counts_from_there() {
         let line = "30 25 0:26 /box /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory";
-        assert_eq!(
-            parse(line, CGROUP)[0].own,
-            Path::new("/sys/fs/cgroup/memory/a")
-        );
+        assert_eq!(parse(line, CGROUP)[0].own, Path::new("/sys/fs/cgroup/memory/a"));
         let line = "30 25 0:26 /other /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct";
         assert_eq!(parse(line, CGROUP)[0].own, Path::new("/sys/fs/cgroup/cpu"));
     }
@@ -101,9 +80,6 @@ mod tests {
         let line = "30 25 0:26 / /sys/fs/cg\\040roup rw - cgroup2 cgroup2 rw,nsdelegate";
         let mounts = parse(line, CGROUP);
         assert!(mounts[0].controllers.is_empty());
-        assert_eq!(
-            mounts[0].own,
-            Path::new("/sys/fs/cg roup/user.slice/s.scope")
-        );
+        assert_eq!(mounts[0].own, Path::new("/sys/fs/cg roup/user.slice/s.scope"));
     }
 }

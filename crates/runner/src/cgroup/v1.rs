@@ -19,18 +19,10 @@ pub struct V1 {
 impl V1 {
     pub(super) fn detect(mounts: &[Mount]) -> Option<Self> {
         let parent = |controller: &str| {
-            let mount = mounts
-                .iter()
-                .find(|m| m.controllers.iter().any(|c| c == controller))?;
-            [&mount.own, &mount.root]
-                .into_iter()
-                .find_map(|at| usable(at))
+            let mount = mounts.iter().find(|m| m.controllers.iter().any(|c| c == controller))?;
+            [&mount.own, &mount.root].into_iter().find_map(|at| usable(at))
         };
-        let v1 = Self {
-            memory: parent("memory"),
-            pids: parent("pids"),
-            cpu: parent("cpu"),
-        };
+        let v1 = Self { memory: parent("memory"), pids: parent("pids"), cpu: parent("cpu") };
         v1.parents().next()?;
         Some(v1)
     }
@@ -48,11 +40,7 @@ fn usable(at: &Path) -> Option<PathBuf> {
 
 impl Cgroups for V1 {
     fn has(&self) -> Has {
-        Has {
-            memory: self.memory.is_some(),
-            processes: self.pids.is_some(),
-            cpus: self.cpu.is_some(),
-        }
+        Has { memory: self.memory.is_some(), processes: self.pids.is_some(), cpus: self.cpu.is_some() }
     }
 
     fn dirs(&self, label: &str) -> Vec<PathBuf> {
@@ -70,10 +58,7 @@ impl Cgroups for V1 {
             set_memory(&parent.join(label), limits.memory)?;
         }
         if let Some(parent) = &self.pids {
-            put(
-                &parent.join(label).join("pids.max"),
-                limits.processes + OVERHEAD,
-            )?;
+            put(&parent.join(label).join("pids.max"), limits.processes + OVERHEAD)?;
         }
         if let Some(parent) = &self.cpu {
             let dir = parent.join(label);

@@ -19,10 +19,7 @@ const WANTED: [&str; 3] = ["memory", "pids", "cpu"];
 
 impl V2 {
     pub(super) fn detect(mounts: &[Mount]) -> Result<Self, String> {
-        let mount = mounts
-            .iter()
-            .find(|mount| mount.controllers.is_empty())
-            .ok_or("the cgroup file system is not mounted")?;
+        let mount = mounts.iter().find(|mount| mount.controllers.is_empty()).ok_or("the cgroup file system is not mounted")?;
         let mut why = String::from("no group can be made");
         for (at, evacuate) in candidates(mount) {
             match Self::below(&at, evacuate) {
@@ -36,13 +33,8 @@ impl V2 {
     /// Prepares `at/sandlog`. With `evacuate`, the processes of `at` move to `at/main` before: a group of our own, given to us by delegation.
     fn below(at: &Path, evacuate: bool) -> io::Result<Self> {
         let offered = words(&at.join("cgroup.controllers"));
-        if !WANTED
-            .iter()
-            .any(|wanted| offered.iter().any(|one| one == wanted))
-        {
-            return Err(io::Error::other(
-                "no memory, pids or cpu controller is delegated here",
-            ));
+        if !WANTED.iter().any(|wanted| offered.iter().any(|one| one == wanted)) {
+            return Err(io::Error::other("no memory, pids or cpu controller is delegated here"));
         }
         let parent = at.join("sandlog");
         make_dir(&parent)?;
@@ -53,15 +45,9 @@ impl V2 {
         enable(&parent);
         let given = words(&parent.join("cgroup.subtree_control"));
         let has = |controller: &str| given.iter().any(|one| one == controller);
-        let has = Has {
-            memory: has("memory"),
-            processes: has("pids"),
-            cpus: has("cpu"),
-        };
+        let has = Has { memory: has("memory"), processes: has("pids"), cpus: has("cpu") };
         if has == Has::default() {
-            return Err(io::Error::other(
-                "no controller can be given to groups below",
-            ));
+            return Err(io::Error::other("no controller can be given to groups below"));
         }
         Ok(Self { parent, has })
     }
@@ -135,10 +121,7 @@ impl Cgroups for V2 {
             put(&dir.join("pids.max"), limits.processes + OVERHEAD)?;
         }
         if self.has.cpus {
-            put(
-                &dir.join("cpu.max"),
-                format!("{} {PERIOD}", quota(limits.cpus)),
-            )?;
+            put(&dir.join("cpu.max"), format!("{} {PERIOD}", quota(limits.cpus)))?;
         }
         Ok(())
     }
@@ -163,11 +146,7 @@ mod tests {
     }
 
     fn mount(root: &Path, own: &Path) -> Mount {
-        Mount {
-            controllers: Vec::new(),
-            root: root.into(),
-            own: own.into(),
-        }
+        Mount { controllers: Vec::new(), root: root.into(), own: own.into() }
     }
 
     #[test]
@@ -187,10 +166,7 @@ mod tests {
         let tree = tempfile::tempdir()?;
         group(tree.path(), "cpuset cpu", "")?;
         enable(tree.path());
-        assert_eq!(
-            fs::read_to_string(tree.path().join("cgroup.subtree_control"))?,
-            "+cpu"
-        );
+        assert_eq!(fs::read_to_string(tree.path().join("cgroup.subtree_control"))?, "+cpu");
         Ok(())
     }
 
@@ -206,37 +182,18 @@ mod tests {
     #[test]
     fn limits_are_written_in_the_kernels_words() -> Outcome {
         let tree = tempfile::tempdir()?;
-        let has = Has {
-            memory: true,
-            processes: true,
-            cpus: true,
-        };
-        let v2 = V2 {
-            parent: tree.path().into(),
-            has,
-        };
-        let limits = Limits {
-            memory: 4096,
-            cpus: 0.5,
-            processes: 8,
-            disk: 0,
-            time_ms: 0,
-        };
+        let has = Has { memory: true, processes: true, cpus: true };
+        let v2 = V2 { parent: tree.path().into(), has };
+        let limits = Limits { memory: 4096, cpus: 0.5, processes: 8, disk: 0, time_ms: 0 };
         v2.make("a", &limits)?;
         let read = |file: &str| fs::read_to_string(tree.path().join("a").join(file));
         assert_eq!(read("memory.max")?, "4096");
         assert_eq!(read("memory.swap.max")?, "0");
         assert_eq!(read("pids.max")?, "10");
         assert_eq!(read("cpu.max")?, "50000 100000");
-        fs::write(
-            tree.path().join("a/memory.events"),
-            "low 0\noom 3\noom_kill 0\n",
-        )?;
+        fs::write(tree.path().join("a/memory.events"), "low 0\noom 3\noom_kill 0\n")?;
         assert!(!v2.oom_killed("a"));
-        fs::write(
-            tree.path().join("a/memory.events"),
-            "low 0\noom 3\noom_kill 1\n",
-        )?;
+        fs::write(tree.path().join("a/memory.events"), "low 0\noom 3\noom_kill 1\n")?;
         assert!(v2.oom_killed("a"));
         Ok(())
     }

@@ -65,9 +65,7 @@ impl Boot {
 
     /// What to wait for.
     pub(super) fn fds(&self) -> impl Iterator<Item = &OwnedFd> {
-        [&self.info, &self.status, &self.setup]
-            .into_iter()
-            .filter_map(|heard| heard.from.as_ref())
+        [&self.info, &self.status, &self.setup].into_iter().filter_map(|heard| heard.from.as_ref())
     }
 
     /// When to look again at the latest although nothing is heard.
@@ -88,11 +86,7 @@ impl Boot {
     pub(super) fn complaint(&mut self) -> String {
         self.setup.listen();
         let said = String::from_utf8_lossy(&self.setup.bytes).trim().to_owned();
-        if said.is_empty() {
-            "bubblewrap ended without a word".to_owned()
-        } else {
-            said
-        }
+        if said.is_empty() { "bubblewrap ended without a word".to_owned() } else { said }
     }
 
     /// Takes the steps that can be taken; gives what goes into the journal.
@@ -126,10 +120,7 @@ impl Boot {
         let said = String::from_utf8_lossy(&self.status.bytes[1..]).into_owned();
         if said.is_empty() {
             self.enter(Stage::Running);
-            let children = self
-                .init
-                .map(|init| procfs::children(init.pid))
-                .unwrap_or_default();
+            let children = self.init.map(|init| procfs::children(init.pid)).unwrap_or_default();
             self.harness = children.first().copied().and_then(Process::of);
             Body::Started
         } else {
@@ -152,10 +143,7 @@ struct Heard {
 
 impl Heard {
     fn new(from: OwnedFd) -> Self {
-        Self {
-            from: Some(from),
-            bytes: Vec::new(),
-        }
+        Self { from: Some(from), bytes: Vec::new() }
     }
 
     fn listen(&mut self) {

@@ -25,10 +25,7 @@ const MOST_LINKED: usize = 100_000;
 /// Counts every second until the turn ends. After a long count it rests longer, so that it takes a fifth of a processor at most.
 pub(super) fn watch(shared: Arc<Shared>) -> io::Result<()> {
     let count = move || {
-        let folders = [
-            shared.folder.path.join("workspace"),
-            shared.folder.path.join("home"),
-        ];
+        let folders = [shared.folder.path.join("workspace"), shared.folder.path.join("home")];
         loop {
             let start = Instant::now();
             if over(&folders, shared.spec.limits.disk) {
@@ -37,12 +34,7 @@ pub(super) fn watch(shared: Arc<Shared>) -> io::Result<()> {
             let rest = Instant::now() + EVERY.max(start.elapsed() * 4);
             let mut state = shared.lock();
             loop {
-                if state.ended
-                    || state
-                        .kill
-                        .as_ref()
-                        .is_some_and(|kill| kill.reason == "disk_limit")
-                {
+                if state.ended || state.kill.as_ref().is_some_and(|kill| kill.reason == "disk_limit") {
                     return;
                 }
                 let left = rest.saturating_duration_since(Instant::now());
@@ -53,18 +45,12 @@ pub(super) fn watch(shared: Arc<Shared>) -> io::Result<()> {
             }
         }
     };
-    std::thread::Builder::new()
-        .name("disk".into())
-        .spawn(count)?;
+    std::thread::Builder::new().name("disk".into()).spawn(count)?;
     Ok(())
 }
 
 fn over(folders: &[impl AsRef<Path>], limit: u64) -> bool {
-    let mut count = Count {
-        used: 0,
-        limit,
-        linked: HashSet::new(),
-    };
+    let mut count = Count { used: 0, limit, linked: HashSet::new() };
     folders.iter().any(|folder| {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::open(folder.as_ref(), flags, Mode::empty()) {
@@ -100,8 +86,7 @@ impl Count {
             }
             let Ok(handle) = dir.fd() else { continue };
             // It may be gone or replaced by now; the next count sees what is there then.
-            let Ok(stat) = rustix::fs::statat(handle, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
-            else {
+            let Ok(stat) = rustix::fs::statat(handle, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
             let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;

@@ -18,9 +18,7 @@ const HELLO_LIMIT: Duration = Duration::from_secs(5);
 
 /// Opens it: each visitor gets a thread.
 pub(super) fn open(listener: UnixListener, shared: Arc<Shared>) -> io::Result<()> {
-    std::thread::Builder::new()
-        .name("door".into())
-        .spawn(move || serve(&listener, &shared))?;
+    std::thread::Builder::new().name("door".into()).spawn(move || serve(&listener, &shared))?;
     Ok(())
 }
 
@@ -40,17 +38,10 @@ fn serve(listener: &UnixListener, shared: &Arc<Shared>) {
             if let Err(error) = greet(&shared, stream, number) {
                 eprintln!("visitor {number}: {error}");
             }
-            shared
-                .lock()
-                .visitors
-                .retain(|visitor| visitor.number != number);
+            shared.lock().visitors.retain(|visitor| visitor.number != number);
             leaving.fetch_sub(1, Ordering::Relaxed);
         };
-        if std::thread::Builder::new()
-            .name("visitor".into())
-            .spawn(visit)
-            .is_err()
-        {
+        if std::thread::Builder::new().name("visitor".into()).spawn(visit).is_err() {
             inside.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -100,32 +91,18 @@ fn admit(shared: &Shared, hello: &Hello, stream: &UnixStream, number: u64) -> io
             }
         }
     }
-    state.visitors.push(Visitor {
-        number,
-        epoch: hello.epoch,
-        stream: stream.try_clone()?,
-    });
-    Ok(Answer::Welcome(Welcome {
-        protocol: PROTOCOL,
-        ended: state.ended,
-        end: state.end,
-    }))
+    state.visitors.push(Visitor { number, epoch: hello.epoch, stream: stream.try_clone()? });
+    Ok(Answer::Welcome(Welcome { protocol: PROTOCOL, ended: state.ended, end: state.end }))
 }
 
 fn refuse(epoch: u64, why: &str) -> Answer {
-    Answer::Refused(Refused {
-        epoch,
-        why: why.to_owned(),
-    })
+    Answer::Refused(Refused { epoch, why: why.to_owned() })
 }
 
 /// One line without its newline. Empty: the visitor left.
 pub(super) fn read_line(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
-    reader
-        .by_ref()
-        .take(MAX_LINE)
-        .read_until(b'\n', &mut line)?;
+    reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)?;
     match line.pop() {
         Some(b'\n') | None => Ok(line),
         Some(_) => Err(io::Error::other("a line without an end")),

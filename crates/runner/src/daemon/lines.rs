@@ -47,12 +47,7 @@ mod tests {
     #[test]
     fn chunks_do_not_show() {
         let whole = split(&[b"a\n\nbc\0\xff\nd"]);
-        let expected: [(&[u8], bool); 4] = [
-            (b"a\n", true),
-            (b"\n", true),
-            (b"bc\0\xff\n", true),
-            (b"d", false),
-        ];
+        let expected: [(&[u8], bool); 4] = [(b"a\n", true), (b"\n", true), (b"bc\0\xff\n", true), (b"d", false)];
         assert_eq!(whole.len(), 4);
         for (got, want) in whole.iter().zip(expected) {
             assert_eq!((got.0.as_slice(), got.1), want);
@@ -73,10 +68,7 @@ mod tests {
     fn a_newline_right_after_a_full_piece_ends_the_line() {
         let mut long = vec![b'x'; PIECE];
         long.push(b'\n');
-        let shape: Vec<_> = split(&[&long])
-            .iter()
-            .map(|(b, end)| (b.len(), *end))
-            .collect();
+        let shape: Vec<_> = split(&[&long]).iter().map(|(b, end)| (b.len(), *end)).collect();
         assert_eq!(shape, [(PIECE, false), (1, true)]);
     }
 }

@@ -38,12 +38,7 @@ pub(crate) fn main(folder: &Path, ready: Option<&str>) -> io::Result<()> {
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     signals::outlive()?;
 
-    let setup::Ready {
-        shared,
-        listener,
-        lock,
-        journal,
-    } = setup::prepare(folder)?;
+    let setup::Ready { shared, listener, lock, journal } = setup::prepare(folder)?;
     let shared = Arc::new(shared);
     door::open(listener, Arc::clone(&shared))?;
     to_log(folder)?;

@@ -24,47 +24,24 @@ pub(super) struct Ready {
 
 pub(super) fn prepare(path: &Path) -> io::Result<Ready> {
     let folder = Folder::open(path.to_owned())?;
-    let lock = file()
-        .read(true)
-        .write(true)
-        .create(true)
-        .open(path.join("lock"))?;
+    let lock = file().read(true).write(true).create(true).open(path.join("lock"))?;
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
         .map_err(|error| io::Error::other(format!("another runner holds the lock: {error}")))?;
     let spec = Spec::read(path).map_err(at("spec.json"))?;
     if spec.user.is_none() && rustix::process::geteuid().is_root() {
-        return Err(io::Error::other(
-            "a sandbox cannot run as root: the spec names no user",
-        ));
+        return Err(io::Error::other("a sandbox cannot run as root: the spec names no user"));
     }
     let epoch = read_epoch(path)?;
     write_etc(path)?;
     // One turn a folder: a journal that is there is another turn's.
-    let journal = file()
-        .append(true)
-        .create_new(true)
-        .open(path.join("journal"))
-        .map_err(at("journal"))?;
-    let inbox = file()
-        .append(true)
-        .create_new(true)
-        .open(path.join("inbox"))
-        .map_err(at("inbox"))?;
-    let reader = file()
-        .read(true)
-        .write(true)
-        .open(path.join("journal"))
-        .map_err(at("journal"))?;
+    let journal = file().append(true).create_new(true).open(path.join("journal")).map_err(at("journal"))?;
+    let inbox = file().append(true).create_new(true).open(path.join("inbox")).map_err(at("inbox"))?;
+    let reader = file().read(true).write(true).open(path.join("journal")).map_err(at("journal"))?;
     // The path can be longer than an address holds.
     let door = format!("/proc/self/fd/{}/door", folder.handle.as_raw_fd());
     let listener = UnixListener::bind(door).map_err(at("door"))?;
     let shared = Shared::new(spec, folder, reader, inbox, epoch)?;
-    Ok(Ready {
-        shared,
-        listener,
-        lock,
-        journal,
-    })
+    Ok(Ready { shared, listener, lock, journal })
 }
 
 fn file() -> OpenOptions {
@@ -79,9 +56,7 @@ fn at(what: &'static str) -> impl FnOnce(io::Error) -> io::Error {
 
 fn read_epoch(folder: &Path) -> io::Result<u64> {
     let text = fs::read_to_string(folder.join("epoch")).map_err(at("epoch"))?;
-    text.trim()
-        .parse()
-        .map_err(|_| io::Error::other("epoch: not a number"))
+    text.trim().parse().map_err(|_| io::Error::other("epoch: not a number"))
 }
 
 /// Puts a higher epoch on disk.
@@ -108,10 +83,7 @@ fn write_etc(folder: &Path) -> io::Result<()> {
         ),
         ("group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n"),
         ("hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"),
-        (
-            "nsswitch.conf",
-            "passwd: files\ngroup: files\nhosts: files dns\n",
-        ),
+        ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
     ] {
         fs::write(etc.join(name), text)?;
         open_to_all(&etc.join(name), 0o644)?;

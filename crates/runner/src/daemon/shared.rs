@@ -78,33 +78,20 @@ impl Folder {
     pub(super) fn open(path: PathBuf) -> io::Result<Self> {
         let handle = File::open(&path)?;
         let meta = handle.metadata()?;
-        Ok(Self {
-            path,
-            handle,
-            id: (meta.dev(), meta.ino()),
-        })
+        Ok(Self { path, handle, id: (meta.dev(), meta.ino()) })
     }
 
     /// Whether its path leads elsewhere by now, or nowhere.
     pub(super) fn replaced(&self) -> bool {
         match std::fs::symlink_metadata(&self.path) {
             Ok(meta) => (meta.dev(), meta.ino()) != self.id,
-            Err(error) => matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ),
+            Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         }
     }
 }
 
 impl Shared {
-    pub(super) fn new(
-        spec: Spec,
-        folder: Folder,
-        journal: File,
-        inbox: File,
-        epoch: u64,
-    ) -> io::Result<Self> {
+    pub(super) fn new(spec: Spec, folder: Folder, journal: File, inbox: File, epoch: u64) -> io::Result<Self> {
         let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
         let state = State {
             epoch,
@@ -120,15 +107,7 @@ impl Shared {
             dismissed: false,
         };
         let wake = rustix::event::eventfd(0, flags)?;
-        Ok(Self {
-            spec,
-            folder,
-            journal,
-            inbox,
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-            wake,
-        })
+        Ok(Self { spec, folder, journal, inbox, state: Mutex::new(state), changed: Condvar::new(), wake })
     }
 
     /// A panic elsewhere leaves plain values, which stay usable.
@@ -136,15 +115,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn wait<'a>(
-        &self,
-        state: MutexGuard<'a, State>,
-        limit: Duration,
-    ) -> MutexGuard<'a, State> {
-        self.changed
-            .wait_timeout(state, limit)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0
+    pub(super) fn wait<'a>(&self, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {
+        self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
     }
 
     pub(super) fn dead_man(&self) -> Duration {
@@ -163,12 +135,7 @@ impl Shared {
         let at = clock::now().saturating_add(grace);
         match &mut state.kill {
             Some(kill) => kill.at = kill.at.min(at),
-            None => {
-                state.kill = Some(Kill {
-                    reason: reason.to_owned(),
-                    at,
-                })
-            }
+            None => state.kill = Some(Kill { reason: reason.to_owned(), at }),
         }
         drop(state);
         self.wake();

@@ -42,16 +42,11 @@ pub(super) struct Limiter {
 impl Limiter {
     pub(super) fn detect(label: &str) -> Self {
         let cgroups = cgroup::detect().inspect_err(|why| eprintln!("{why}")).ok();
-        Self {
-            cgroups,
-            label: format!("{label}_{}", std::process::id()),
-        }
+        Self { cgroups, label: format!("{label}_{}", std::process::id()) }
     }
 
     pub(super) fn oom_killed(&self) -> bool {
-        self.cgroups
-            .as_ref()
-            .is_some_and(|cgroups| cgroups.oom_killed(&self.label))
+        self.cgroups.as_ref().is_some_and(|cgroups| cgroups.oom_killed(&self.label))
     }
 }
 
@@ -67,11 +62,7 @@ pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::
         has_processes = cgroups.has().processes;
     }
 
-    let exe = rustix::fs::open(
-        "/proc/self/exe",
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+    let exe = rustix::fs::open("/proc/self/exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let (stdin_read, stdin) = pipe()?;
     let (out, out_write) = pipe()?;
     let (err, err_write) = pipe()?;
@@ -115,17 +106,7 @@ pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::
     tree.add_process(folder, outer)?;
     let mut go = File::from(go);
     io::Write::write_all(&mut go, b"1")?;
-    Ok(Sandbox {
-        outer,
-        outer_ends,
-        stdin,
-        out,
-        err,
-        setup,
-        info,
-        status,
-        go,
-    })
+    Ok(Sandbox { outer, outer_ends, stdin, out, err, setup, info, status, go })
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -13,20 +13,13 @@ pub(super) struct Stdin {
 
 impl Stdin {
     pub(super) fn new(to: OwnedFd) -> Self {
-        Self {
-            to: Some(to),
-            line: None,
-        }
+        Self { to: Some(to), line: None }
     }
 
     /// The descriptor to wait for, if something waits to be written.
     pub(super) fn waiting(&mut self, shared: &Shared) -> Option<&OwnedFd> {
         if self.line.is_none() {
-            self.line = shared
-                .lock()
-                .input
-                .pop_front()
-                .map(|(bytes, end)| (bytes, 0, end));
+            self.line = shared.lock().input.pop_front().map(|(bytes, end)| (bytes, 0, end));
         }
         self.line.as_ref()?;
         self.to.as_ref()

@@ -18,19 +18,11 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn out(from: OwnedFd) -> Self {
-        Self {
-            from: Some(from),
-            lines: Lines::default(),
-            body: |bytes, end_of_line| Body::Out { bytes, end_of_line },
-        }
+        Self { from: Some(from), lines: Lines::default(), body: |bytes, end_of_line| Body::Out { bytes, end_of_line } }
     }
 
     pub(super) fn err(from: OwnedFd) -> Self {
-        Self {
-            from: Some(from),
-            lines: Lines::default(),
-            body: |bytes, end_of_line| Body::Err { bytes, end_of_line },
-        }
+        Self { from: Some(from), lines: Lines::default(), body: |bytes, end_of_line| Body::Err { bytes, end_of_line } }
     }
 
     /// The descriptor to wait for, until the stream has ended.
@@ -44,9 +36,7 @@ impl Stream {
         let mut chunk = [0; CHUNK];
         match rustix::io::read(from, &mut chunk) {
             Ok(0) => self.from = None,
-            Ok(n) => self.lines.push(&chunk[..n], |bytes, end| {
-                writer.put((self.body)(bytes, end))
-            }),
+            Ok(n) => self.lines.push(&chunk[..n], |bytes, end| writer.put((self.body)(bytes, end))),
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::AGAIN) => return false,
             Err(_) => self.from = None,
@@ -57,7 +47,6 @@ impl Stream {
     /// No more comes: an unfinished line is one.
     pub(super) fn finish(&mut self, writer: &mut Writer) {
         self.from = None;
-        self.lines
-            .finish(|bytes, end| writer.put((self.body)(bytes, end)));
+        self.lines.finish(|bytes, end| writer.put((self.body)(bytes, end)));
     }
 }

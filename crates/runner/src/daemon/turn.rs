@@ -52,29 +52,11 @@ pub(super) fn run(shared: &Arc<Shared>, journal: File) -> io::Result<()> {
         Err(error) => {
             end_tree(&tree);
             tree.remove_cgroups();
-            writer.put(Body::SetupFailed {
-                message: error.to_string(),
-            });
-            return writer.end(
-                Exit {
-                    code: Some(1),
-                    ..Exit::default()
-                },
-                shared,
-            );
+            writer.put(Body::SetupFailed { message: error.to_string() });
+            return writer.end(Exit { code: Some(1), ..Exit::default() }, shared);
         }
     };
-    let Sandbox {
-        outer,
-        outer_ends,
-        stdin,
-        out,
-        err,
-        setup,
-        info,
-        status,
-        go,
-    } = sandbox;
+    let Sandbox { outer, outer_ends, stdin, out, err, setup, info, status, go } = sandbox;
     let mut turn = Turn {
         shared,
         tree,
@@ -144,15 +126,12 @@ impl Turn<'_> {
     /// Output is read once the start is in the journal, and not while too much of the journal is uncommitted.
     fn may_read(&self) -> bool {
         let state = self.shared.lock();
-        self.boot.stage == Stage::Running
-            && state.end - state.committed < self.shared.spec.max_uncommitted
+        self.boot.stage == Stage::Running && state.end - state.committed < self.shared.spec.max_uncommitted
     }
 
     fn check_limits(&self) {
         let (spec, now) = (&self.shared.spec, clock::now());
-        if self.boot.stage == Stage::Running
-            && now >= self.boot.since + Duration::from_millis(spec.limits.time_ms)
-        {
+        if self.boot.stage == Stage::Running && now >= self.boot.since + Duration::from_millis(spec.limits.time_ms) {
             self.shared.kill_once("time_limit", TIME_GRACE);
         }
         let last_alive = self.shared.lock().last_alive;
@@ -187,34 +166,20 @@ impl Turn<'_> {
     fn wait(&mut self, next: Option<Duration>) -> io::Result<()> {
         let now = clock::now();
         let time_limit = Duration::from_millis(self.shared.spec.limits.time_ms);
-        let over = (self.boot.stage == Stage::Running && !self.interrupted)
-            .then(|| self.boot.since + time_limit);
-        let due = [next, over, self.boot.look_again()]
-            .into_iter()
-            .flatten()
-            .min();
+        let over = (self.boot.stage == Stage::Running && !self.interrupted).then(|| self.boot.since + time_limit);
+        let due = [next, over, self.boot.look_again()].into_iter().flatten().min();
         let limit = due.map_or(LOOK, |due| due.saturating_sub(now).min(LOOK));
 
         let read = self.may_read();
         let mut fds: Vec<BorrowedFd<'_>> = vec![self.outer_ends.as_fd(), self.shared.wake.as_fd()];
         fds.extend(self.boot.fds().map(AsFd::as_fd));
         if read {
-            fds.extend(
-                [&self.out, &self.err]
-                    .into_iter()
-                    .filter_map(|stream| Some(stream.fd()?.as_fd())),
-            );
+            fds.extend([&self.out, &self.err].into_iter().filter_map(|stream| Some(stream.fd()?.as_fd())));
         }
-        let mut fds: Vec<_> = fds
-            .iter()
-            .map(|fd| PollFd::new(fd, PollFlags::IN))
-            .collect();
+        let mut fds: Vec<_> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         let input = self.stdin.waiting(self.shared);
         fds.extend(input.map(|fd| PollFd::new(fd, PollFlags::OUT)));
-        let limit = Timespec {
-            tv_sec: limit.as_secs().cast_signed(),
-            tv_nsec: limit.subsec_nanos().into(),
-        };
+        let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
         match poll(&mut fds, Some(&limit)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -231,17 +196,10 @@ impl Turn<'_> {
             self.writer.put(body);
         }
         let kill = self.shared.lock().kill.clone();
-        let in_setup = matches!(
-            self.boot.stage,
-            Stage::Setup | Stage::Inside | Stage::Starting
-        );
+        let in_setup = matches!(self.boot.stage, Stage::Setup | Stage::Inside | Stage::Starting);
         let ordered = kill.as_ref().is_some_and(|kill| kill.reason != "setup");
         if in_setup && !ordered {
-            let message = if kill.is_some() {
-                "it took too long".to_owned()
-            } else {
-                self.boot.complaint()
-            };
+            let message = if kill.is_some() { "it took too long".to_owned() } else { self.boot.complaint() };
             self.writer.put(Body::SetupFailed { message });
         }
         if self.boot.stage == Stage::Running {
@@ -271,13 +229,6 @@ impl Turn<'_> {
 fn exit(status: WaitStatus, reason: Option<String>, oom: bool) -> Exit {
     let code = status.exit_status();
     let told = |code: &i32| (129..=192).contains(code);
-    let signal = status
-        .terminating_signal()
-        .or_else(|| code.filter(told).map(|code| code - 128));
-    Exit {
-        code,
-        signal,
-        reason,
-        oom,
-    }
+    let signal = status.terminating_signal().or_else(|| code.filter(told).map(|code| code - 128));
+    Exit { code, signal, reason, oom }
 }

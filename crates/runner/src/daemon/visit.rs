@@ -16,12 +16,7 @@ use super::shared::Shared;
 const MAX_WAITING: usize = 2 * MAX_INBOX as usize;
 
 /// Obeys until the visitor leaves. Whether its epoch still stands is checked at each order, under the lock that raises it.
-pub(super) fn serve(
-    shared: &Arc<Shared>,
-    epoch: u64,
-    reader: &mut impl BufRead,
-    stream: &UnixStream,
-) -> io::Result<()> {
+pub(super) fn serve(shared: &Arc<Shared>, epoch: u64, reader: &mut impl BufRead, stream: &UnixStream) -> io::Result<()> {
     let mut attached = false;
     loop {
         let line = read_line(reader)?;
@@ -53,11 +48,7 @@ fn read_bytes(order: &Order, reader: &mut impl Read) -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::new();
     reader.by_ref().take(*len).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 == *len {
-        Ok(bytes)
-    } else {
-        Err(io::ErrorKind::UnexpectedEof.into())
-    }
+    if bytes.len() as u64 == *len { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 fn obey(shared: &Shared, order: Order, bytes: Vec<u8>) -> io::Result<()> {
@@ -94,10 +85,7 @@ fn take_in(shared: &Shared, n: u64, bytes: Vec<u8>, end: bool) -> io::Result<()>
         return Ok(());
     }
     if n > state.inbox_next {
-        return Err(io::Error::other(format!(
-            "inbox line {n} comes before {}",
-            state.inbox_next
-        )));
+        return Err(io::Error::other(format!("inbox line {n} comes before {}", state.inbox_next)));
     }
     let waiting: usize = state.input.iter().map(|(bytes, _)| bytes.len()).sum();
     if waiting + bytes.len() > MAX_WAITING {
@@ -117,20 +105,15 @@ fn take_in(shared: &Shared, n: u64, bytes: Vec<u8>, end: bool) -> io::Result<()>
 fn send_from(shared: &Arc<Shared>, offset: u64, stream: &UnixStream) -> io::Result<()> {
     let state = shared.lock();
     if offset > state.end || offset < state.committed {
-        return Err(io::Error::other(format!(
-            "no journal at {offset}: it has {} to {}",
-            state.committed, state.end
-        )));
+        return Err(io::Error::other(format!("no journal at {offset}: it has {} to {}", state.committed, state.end)));
     }
     drop(state);
     let (shared, stream) = (Arc::clone(shared), stream.try_clone()?);
-    std::thread::Builder::new()
-        .name("journal".into())
-        .spawn(move || {
-            if send(&shared, offset, &stream).is_err() {
-                let _ = stream.shutdown(std::net::Shutdown::Both);
-            }
-        })?;
+    std::thread::Builder::new().name("journal".into()).spawn(move || {
+        if send(&shared, offset, &stream).is_err() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    })?;
     Ok(())
 }
 
@@ -148,9 +131,7 @@ fn send(shared: &Shared, mut at: u64, mut stream: &UnixStream) -> io::Result<()>
                 return Ok(());
             }
         }
-        let ready = usize::try_from(state.end - at)
-            .unwrap_or(usize::MAX)
-            .min(chunk.len());
+        let ready = usize::try_from(state.end - at).unwrap_or(usize::MAX).min(chunk.len());
         drop(state);
         shared.journal.read_exact_at(&mut chunk[..ready], at)?;
         stream.write_all(&chunk[..ready])?;
@@ -161,10 +142,6 @@ fn send(shared: &Shared, mut at: u64, mut stream: &UnixStream) -> io::Result<()>
 fn hung_up(stream: &UnixStream) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = [PollFd::new(stream, PollFlags::empty())];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut fds, Some(&now)).is_ok()
-        && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }

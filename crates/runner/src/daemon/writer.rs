@@ -16,20 +16,11 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(file: File) -> Self {
-        Self {
-            file,
-            buffer: Vec::new(),
-        }
+        Self { file, buffer: Vec::new() }
     }
 
     pub(super) fn put(&mut self, body: Body) {
-        encode(
-            &Record {
-                at_ms: clock::unix_ms(),
-                body,
-            },
-            &mut self.buffer,
-        );
+        encode(&Record { at_ms: clock::unix_ms(), body }, &mut self.buffer);
     }
 
     /// Writes what was put, then tells the visitors.

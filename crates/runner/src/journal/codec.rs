@@ -82,11 +82,7 @@ pub struct Decoder {
 impl Decoder {
     /// A decoder of a journal from `offset`, which is the end of a record, or 0.
     pub fn new(offset: u64) -> Self {
-        Self {
-            buffer: Vec::new(),
-            taken: 0,
-            offset,
-        }
+        Self { buffer: Vec::new(), taken: 0, offset }
     }
 
     /// The offset up to which records came out.
@@ -130,10 +126,7 @@ impl Decoder {
     }
 
     fn corrupt(&self, why: &'static str) -> Corrupt {
-        Corrupt {
-            at: self.offset,
-            why,
-        }
+        Corrupt { at: self.offset, why }
     }
 }
 
@@ -147,23 +140,14 @@ fn parse(bytes: &[u8]) -> Result<Record, &'static str> {
     let payload = &checked[HEAD..];
     let body = match checked[1] {
         1 => Body::Started,
-        2 => Body::StartFailed {
-            message: text(payload)?,
-        },
-        3 => Body::SetupFailed {
-            message: text(payload)?,
-        },
+        2 => Body::StartFailed { message: text(payload)? },
+        3 => Body::SetupFailed { message: text(payload)? },
         4 => line(payload).map(|(bytes, end_of_line)| Body::Out { bytes, end_of_line })?,
         5 => line(payload).map(|(bytes, end_of_line)| Body::Err { bytes, end_of_line })?,
-        6 => serde_json::from_slice::<Exit>(payload)
-            .map(Body::Exit)
-            .map_err(|_| "a bad exit")?,
+        6 => serde_json::from_slice::<Exit>(payload).map(Body::Exit).map_err(|_| "a bad exit")?,
         _ => return Err("an unknown kind"),
     };
-    Ok(Record {
-        at_ms: u64::from_le_bytes(at),
-        body,
-    })
+    Ok(Record { at_ms: u64::from_le_bytes(at), body })
 }
 
 fn text(payload: &[u8]) -> Result<String, &'static str> {

@@ -43,21 +43,8 @@ const OWN: [&str; 4] = ["passwd", "group", "hosts", "nsswitch.conf"];
 /// The arguments, without the command.
 pub(super) fn list(spec: &Spec, sources: &Sources, info: RawFd) -> Vec<OsString> {
     let mut list = List(Vec::new());
-    list.add([
-        "--unshare-all",
-        "--unshare-user",
-        "--disable-userns",
-        "--die-with-parent",
-    ]);
-    list.add([
-        "--new-session",
-        "--cap-drop",
-        "ALL",
-        "--uid",
-        "1000",
-        "--gid",
-        "1000",
-    ]);
+    list.add(["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"]);
+    list.add(["--new-session", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000"]);
     list.add(["--hostname", "sandbox", "--info-fd", &info.to_string()]);
     system(&mut list);
     etc(&mut list, &sources.etc);
@@ -67,30 +54,11 @@ pub(super) fn list(spec: &Spec, sources: &Sources, info: RawFd) -> Vec<OsString>
         list.add(["--perms", "1777", "--size", &room, "--tmpfs", at]);
     }
     list.add(["--symlink", "/tmp", "/var/tmp", "--dir", "/run"]);
-    list.add([
-        OsStr::new("--ro-bind"),
-        sources.files.as_ref(),
-        OsStr::new(FILES),
-    ]);
-    list.add([
-        OsStr::new("--bind"),
-        sources.workspace.as_ref(),
-        OsStr::new("/workspace"),
-    ]);
-    list.add([
-        OsStr::new("--bind"),
-        sources.home.as_ref(),
-        OsStr::new("/home/agent"),
-    ]);
+    list.add([OsStr::new("--ro-bind"), sources.files.as_ref(), OsStr::new(FILES)]);
+    list.add([OsStr::new("--bind"), sources.workspace.as_ref(), OsStr::new("/workspace")]);
+    list.add([OsStr::new("--bind"), sources.home.as_ref(), OsStr::new("/home/agent")]);
     // What is left is in memory that nobody counts.
-    list.add([
-        "--remount-ro",
-        "/dev",
-        "--remount-ro",
-        "/",
-        "--chdir",
-        &spec.cwd,
-    ]);
+    list.add(["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", &spec.cwd]);
     environment(&mut list, spec);
     list.0
 }
@@ -110,11 +78,7 @@ struct List(Vec<OsString>);
 
 impl List {
     fn add<const N: usize>(&mut self, arguments: [impl AsRef<OsStr>; N]) {
-        self.0.extend(
-            arguments
-                .iter()
-                .map(|argument| argument.as_ref().to_owned()),
-        );
+        self.0.extend(arguments.iter().map(|argument| argument.as_ref().to_owned()));
     }
 }
 
@@ -136,11 +100,7 @@ fn etc(list: &mut List, own: &Path) {
     }
     for name in OWN {
         let inside = format!("/etc/{name}");
-        list.add([
-            OsStr::new("--ro-bind"),
-            own.join(name).as_ref(),
-            OsStr::new(&inside),
-        ]);
+        list.add([OsStr::new("--ro-bind"), own.join(name).as_ref(), OsStr::new(&inside)]);
     }
 }
 

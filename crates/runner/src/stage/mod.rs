@@ -30,12 +30,7 @@ pub(crate) struct Sources {
 impl Sources {
     fn below(root: &Path) -> Self {
         let at = |name: &str| root.join(name);
-        Self {
-            workspace: at("workspace"),
-            home: at("home"),
-            files: at("files"),
-            etc: at("etc"),
-        }
+        Self { workspace: at("workspace"), home: at("home"), files: at("files"), etc: at("etc") }
     }
 }
 
@@ -45,8 +40,7 @@ pub(crate) fn main(plan: &str) -> io::Result<()> {
     let mut go = File::from(fds::take(plan.inside.go));
     let spec = Spec::read(&plan.folder)?;
     for group in &plan.cgroups {
-        fs::write(group.join("cgroup.procs"), "0")
-            .map_err(|error| io::Error::other(format!("{}: {error}", group.display())))?;
+        fs::write(group.join("cgroup.procs"), "0").map_err(|error| io::Error::other(format!("{}: {error}", group.display())))?;
     }
     let sources = match spec.user {
         Some(user) => {
@@ -66,16 +60,9 @@ pub(crate) fn main(plan: &str) -> io::Result<()> {
 
     go.read_exact(&mut [0])?;
     let mut bwrap = Command::new(&spec.bwrap);
-    bwrap
-        .arg("--args")
-        .arg(list.as_raw_fd().to_string())
-        .arg("--");
-    bwrap
-        .arg(format!("/proc/self/fd/{}", plan.inside.exe))
-        .arg("exec");
-    bwrap
-        .arg(serde_json::to_string(&plan.inside)?)
-        .args(&spec.command);
+    bwrap.arg("--args").arg(list.as_raw_fd().to_string()).arg("--");
+    bwrap.arg(format!("/proc/self/fd/{}", plan.inside.exe)).arg("exec");
+    bwrap.arg(serde_json::to_string(&plan.inside)?).args(&spec.command);
     let error = bwrap.env_clear().current_dir("/").exec();
     Err(io::Error::other(format!("{}: {error}", spec.bwrap)))
 }
@@ -103,13 +90,7 @@ fn set_limits(spec: &Spec) -> io::Result<()> {
     let lower = |resource: Resource, to: u64| {
         let hard = rustix::process::getrlimit(resource).maximum;
         let to = Some(hard.map_or(to, |hard| hard.min(to)));
-        rustix::process::setrlimit(
-            resource,
-            Rlimit {
-                current: to,
-                maximum: to,
-            },
-        )
+        rustix::process::setrlimit(resource, Rlimit { current: to, maximum: to })
     };
     lower(Resource::Core, 0)?;
     lower(Resource::Fsize, spec.limits.disk)?;

@@ -23,24 +23,10 @@ pub(super) fn mount(folder: &Path) -> io::Result<Sources> {
 
     // Opened in the new namespace, and before the folder may be hidden below the new `/tmp`.
     let from = Sources::below(folder);
-    let handles = [
-        open(&from.workspace)?,
-        open(&from.home)?,
-        open(&from.files)?,
-        open(&from.etc)?,
-    ];
-    rustix::mount::mount(
-        "tmpfs",
-        PLACE,
-        "tmpfs",
-        MountFlags::NOSUID | MountFlags::NODEV,
-        c"mode=755,size=1m",
-    )?;
+    let handles = [open(&from.workspace)?, open(&from.home)?, open(&from.files)?, open(&from.etc)?];
+    rustix::mount::mount("tmpfs", PLACE, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, c"mode=755,size=1m")?;
     let to = Sources::below(Path::new(PLACE));
-    for (handle, to) in handles
-        .iter()
-        .zip([&to.workspace, &to.home, &to.files, &to.etc])
-    {
+    for (handle, to) in handles.iter().zip([&to.workspace, &to.home, &to.files, &to.etc]) {
         std::fs::create_dir(to)?;
         rustix::mount::mount_bind(format!("/proc/self/fd/{}", handle.as_raw_fd()), to)?;
     }
@@ -49,6 +35,5 @@ pub(super) fn mount(folder: &Path) -> io::Result<Sources> {
 
 fn open(folder: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::open(folder, flags, Mode::empty())
-        .map_err(|error| io::Error::other(format!("{}: {error}", folder.display())))
+    rustix::fs::open(folder, flags, Mode::empty()).map_err(|error| io::Error::other(format!("{}: {error}", folder.display())))
 }
