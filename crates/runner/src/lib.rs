@@ -11,6 +11,7 @@
 pub mod cgroup;
 pub mod door;
 pub mod journal;
+pub mod probe;
 pub mod procfs;
 pub mod spec;
 pub mod tree;

@@ -8,6 +8,7 @@
 
 mod attached;
 mod error;
+pub mod namespace;
 mod spec;
 
 use std::io;
@@ -21,6 +22,7 @@ pub use attached::{Attached, Batch, Orders, Records, Sent};
 pub use error::SandboxError;
 pub use runner::door::Order;
 pub use runner::journal::{Body, Exit, Record};
+pub use runs::Seen;
 pub use spec::{Limits, Network, SandboxSpec};
 
 /// Which sandbox: one attempt of one run of a session.
@@ -30,19 +32,6 @@ pub struct Place {
     pub session: Uuid,
     /// `{run}-{attempt}`: only `a-z`, `0-9` and `-`, at most 100 characters.
     pub name: String,
-}
-
-/// What stands at a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Seen {
-    /// Nothing, or a half-made folder, which counts as nothing.
-    Absent,
-    /// A runner that has not written its exit record.
-    Live,
-    /// The journal has its exit record: the tree is gone, the journal can be read to its end.
-    Ended,
-    /// The runner died without an exit record; its tree is proven gone.
-    Lost,
 }
 
 /// The folders of a sandbox, as the worker reaches them.

@@ -1,0 +1,161 @@
+//! Making a sandbox: filled beside its place, moved there and started under the fence.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use runner::spec::{Limits, Spec, User};
+use rustix::fs::FlockOperation;
+use uuid::Uuid;
+
+use super::erase::clear_leftovers;
+use super::fence::Fence;
+use super::folder::Folder;
+use super::{FillFn, Inner, Paths, Place, SandboxError, SandboxSpec, Seen};
+
+/// Uncommitted journal is at most this.
+const MAX_UNCOMMITTED: u64 = 16 << 20;
+
+/// A folder in the making. Its lock is held, so that nobody takes it for a leftover.
+struct Making {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Inner {
+    pub(super) fn create(&self, at: &Place, epoch: u64, spec: &SandboxSpec, fill: FillFn) -> Result<(), SandboxError> {
+        let folder = self.folder(at)?;
+        let fence = folder.fence(epoch)?;
+        if self.see(&folder, epoch)? != Seen::Absent {
+            return Ok(());
+        }
+        clear_leftovers(&folder.session);
+        let making = Making::begin(&folder.session).map_err(SandboxError::io("a sandbox's folder"))?;
+        // Filling takes its time, and others may want to look meanwhile.
+        drop(fence);
+        let made = self.fill(&making, at, epoch, spec, fill).and_then(|()| self.put(&folder, &making, epoch));
+        drop(making);
+        clear_leftovers(&folder.session);
+        made
+    }
+
+    fn fill(&self, making: &Making, at: &Place, epoch: u64, spec: &SandboxSpec, fill: FillFn) -> Result<(), SandboxError> {
+        let paths = Paths::below(&making.path);
+        fill(&paths).map_err(SandboxError::io("the sandbox's files"))?;
+        let failed = || SandboxError::io("a sandbox's folder");
+        if let Some(user) = self.user {
+            give(&paths.workspace, user).map_err(failed())?;
+            give(&paths.home, user).map_err(failed())?;
+        }
+        show(&paths.files).map_err(failed())?;
+        self.spec(at, spec).write(&making.path).map_err(failed())?;
+        fs::write(making.path.join("epoch"), format!("{epoch}\n")).map_err(failed())
+    }
+
+    fn spec(&self, at: &Place, spec: &SandboxSpec) -> Spec {
+        let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Spec {
+            deployment: self.deployment.clone(),
+            label: format!("{}_{}", at.session, at.name),
+            command: spec.command.clone(),
+            env: spec.env.clone(),
+            cwd: "/workspace".to_owned(),
+            limits: Limits {
+                memory: spec.limits.memory,
+                cpus: spec.limits.cpus,
+                processes: spec.limits.processes,
+                disk: spec.limits.disk,
+                time_ms: ms(spec.limits.time),
+            },
+            user: self.user,
+            bwrap: self.capabilities.bwrap.display().to_string(),
+            dead_man_ms: ms(spec.dead_man),
+            max_uncommitted: MAX_UNCOMMITTED,
+        }
+    }
+
+    /// The one step that counts, under the fence: in its place, and its runner started. Whoever came first has won.
+    fn put(&self, folder: &Folder, making: &Making, epoch: u64) -> Result<(), SandboxError> {
+        let fence = folder.fence(epoch)?;
+        if self.see(folder, epoch)? != Seen::Absent {
+            return Ok(());
+        }
+        let failed = || SandboxError::io(folder.path.display().to_string());
+        if folder.path.exists() {
+            set_aside(&folder.path).map_err(failed())?;
+        }
+        fs::rename(&making.path, &folder.path).map_err(failed())?;
+        // The runner takes it from here on.
+        rustix::fs::flock(&making._lock, FlockOperation::Unlock).map_err(|e| failed()(e.into()))?;
+        self.start(folder, &fence).inspect_err(|_| {
+            // A runner that did not get as far as its journal counts as nothing anyway.
+            let _ = set_aside(&folder.path);
+        })
+    }
+
+    /// Returns once the runner holds its lock and listens. It shares the fence until then, also if we die.
+    fn start(&self, folder: &Folder, fence: &Fence) -> Result<(), SandboxError> {
+        let failed = || SandboxError::io(self.runner.display().to_string());
+        let output = Command::new(&self.runner)
+            .arg("run")
+            .arg(&folder.path)
+            .env_clear()
+            .current_dir("/")
+            .stdin(fence.share().map_err(failed())?)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .output()
+            .map_err(failed())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(SandboxError::SetUp(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    }
+}
+
+impl Making {
+    /// Under the fence, so that nobody clears it away before its lock is held.
+    fn begin(session: &Path) -> io::Result<Self> {
+        let path = session.join(format!(".new-{}", Uuid::new_v4()));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let mut lock = File::create_new(path.join("lock"))?;
+        lock.flush()?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        for (name, mode) in [("workspace", 0o700), ("home", 0o700), ("files", 0o755)] {
+            DirBuilder::new().mode(mode).create(path.join(name))?;
+        }
+        Ok(Self { path, _lock: lock })
+    }
+}
+
+/// Out of the way, to be removed when there is time.
+pub(super) fn set_aside(path: &Path) -> io::Result<()> {
+    fs::rename(path, path.with_file_name(format!(".old-{}", Uuid::new_v4())))
+}
+
+/// Gives all below to the sandbox's user. No link is followed.
+fn give(path: &Path, user: User) -> io::Result<()> {
+    std::os::unix::fs::lchown(path, Some(user.uid), Some(user.gid))?;
+    if fs::symlink_metadata(path)?.is_dir() {
+        for entry in fs::read_dir(path)? {
+            give(&entry?.path(), user)?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets the sandbox's user read all below. It is bound read-only.
+fn show(path: &Path) -> io::Result<()> {
+    let meta = fs::symlink_metadata(path)?;
+    if meta.is_dir() {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+        for entry in fs::read_dir(path)? {
+            show(&entry?.path())?;
+        }
+    } else if meta.is_file() {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! The worker's tests that need a real system.
+
+mod sandbox;

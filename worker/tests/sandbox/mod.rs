@@ -1,0 +1,4 @@
+//! Sandboxes on this host: real runners, real namespaces.
+
+mod rig;
+mod turn;
