@@ -67,7 +67,7 @@ impl Checkpoints for Folder {
 
 /// Whole and durable under its name, or not there at all.
 fn write(file: &Path, workspace: &Path) -> io::Result<u64> {
-    let folder = file.parent().unwrap_or(Path::new("."));
+    let folder = file.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder)?;
     let part = file.with_extension(format!("part-{}", Uuid::new_v4().simple()));
     let written = (|| {

@@ -14,7 +14,7 @@ pub use exit::Ending;
 pub(crate) use exit::{CANCEL, OUTPUT_LIMIT};
 
 /// What one kind of harness makes of its output. The state is part of every commit, so it is small, and a release reads that of the one before.
-pub(crate) trait Parser: Send {
+pub(crate) trait Parser: Send + Sync {
     fn read(&mut self, body: &Body) -> Vec<Frame>;
     fn state(&self) -> Value;
     /// How the turn ended, of a harness that ended by itself.

@@ -79,6 +79,9 @@ pub trait Sandboxes: Send + Sync {
     /// All that stands on this host, for the sweep.
     async fn list(&self) -> Result<Vec<Place>, SandboxError>;
 
+    /// Removes what is left of a run that has ended, whatever epoch stands: no claim of it will come.
+    async fn sweep(&self, at: &Place) -> Result<(), SandboxError>;
+
     /// Removes all of a session, its fence with it. Only for a session that will never run again.
     async fn erase(&self, session: Uuid) -> Result<(), SandboxError>;
 }

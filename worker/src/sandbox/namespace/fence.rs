@@ -35,6 +35,11 @@ impl Fence {
         Ok(fence)
     }
 
+    /// The epoch that stands.
+    pub(super) fn stands(session: &Path) -> Result<u64, SandboxError> {
+        Self::take(session)?.read().map_err(SandboxError::io(format!("{}/{FILE}", session.display())))
+    }
+
     /// For the runner that is started under it.
     pub(super) fn share(&self) -> io::Result<File> {
         self.file.try_clone()

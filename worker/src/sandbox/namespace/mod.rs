@@ -149,6 +149,15 @@ impl Sandboxes for Namespace {
         self.blocking(|inner| folder::list(&inner.root)).await
     }
 
+    async fn sweep(&self, at: &Place) -> Result<(), SandboxError> {
+        let at = at.clone();
+        self.blocking(move |inner| {
+            let folder = inner.folder(&at)?;
+            inner.remove(&folder, fence::Fence::stands(&folder.session)?)
+        })
+        .await
+    }
+
     async fn erase(&self, session: Uuid) -> Result<(), SandboxError> {
         self.blocking(move |inner| inner.erase(session)).await
     }
