@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
 use crate::edge::Ids;
-use crate::fields::Query;
+use crate::fields::{Query, index_after};
 use crate::render::Identity;
 use crate::respond::Refusal;
 use crate::runs;
@@ -23,12 +23,11 @@ const EVENTS_AT_ONCE: u32 = 8;
 pub(crate) async fn list(State(app): State<Arc<App>>, Ids((agent_id, run_id)): Ids<(String, String)>, uri: Uri) -> Result<Response, Refusal> {
     let query = Query::of(&uri)?;
     let limit = query.limit(100, 1000)?;
-    let after =
-        query.parsed("after", "must be the event_index of a frame", |text| text.parse::<u32>().ok().or((text == "-1").then_some(u32::MAX)))?;
+    let after = query.parsed("after", "must be the event_index of a frame", index_after)?;
     let run = runs::find(&app, &agent_id, &run_id, query.get("session_id")?).await?;
     let identity = Identity::new(run.run_id, &run.session_id, &run.agent_id);
 
-    let (mut next, mut frames, mut text) = (after.map_or(0, |after| after.wrapping_add(1)).min(INDEX_END), 0, String::new());
+    let (mut next, mut frames, mut text) = (after.unwrap_or(0).min(INDEX_END), 0, String::new());
     'page: while frames < limit && text.len() < LONG {
         let events = app.reader.frames(run.run_id, next, EVENTS_AT_ONCE).await?;
         if events.is_empty() {
