@@ -1,1 +1,83 @@
-//! (skeleton)
+//! The HTTP function: submit, read, cancel, and the tail that viewers see a run by.
+//!
+//! [`serve`] runs it on a listener; [`router`] gives the same to whoever has a server of their own. `submit/` goes from a body to an accepted run, `tail/`
+//! shows the log as it grows, `stream` puts that on the wire, `respond` alone knows the status codes and texts of refusals. The other files are
+//! one route each.
+//!
+//! The law of this crate: **the api holds nothing.** A run is accepted when the log has it, a viewer sees what the log has, and any instance can answer
+//! for any other. A client that goes away, a process that dies and a signal that is lost cost nobody an event.
+
+mod agents;
+mod app;
+mod edge;
+mod events;
+mod fields;
+mod health;
+mod render;
+mod respond;
+mod resume;
+mod runs;
+mod sessions;
+mod show;
+mod socket;
+mod stream;
+mod submit;
+mod tail;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::runs::agents::Agents;
+use adapters::{Intake, Reader, Signals};
+use axum::Router;
+use tokio::net::TcpListener;
+
+/// What the api stands on.
+#[derive(Clone)]
+pub struct Parts {
+    pub intake: Arc<dyn Intake>,
+    pub reader: Arc<dyn Reader>,
+    pub signals: Arc<dyn Signals>,
+    pub agents: Arc<Agents>,
+    pub options: Options,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long a foreground submission waits for its run's end before it answers 202.
+    pub wait_limit: Duration,
+    /// How long a stream may last, where the function that serves it has a time limit. It ends by itself, and the client goes on with another.
+    pub stream_limit: Option<Duration>,
+    /// The log is asked at least so often while somebody watches a run.
+    pub tick: Duration,
+    /// A comment is sent on a stream on which nothing has been sent for so long.
+    pub keepalive: Duration,
+    /// A connection whose peer takes nothing for so long is dropped.
+    pub stalled_limit: Duration,
+    /// What is kept of each watched run's latest frames.
+    pub ring_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            wait_limit: Duration::from_secs(25),
+            stream_limit: None,
+            tick: Duration::from_millis(50),
+            keepalive: Duration::from_secs(15),
+            stalled_limit: Duration::from_secs(60),
+            ring_bytes: 256 * 1024,
+        }
+    }
+}
+
+/// The routes. Needs a tokio runtime around it: the tail is a task of its own, which ends with the last clone of the router.
+pub fn router(parts: Parts) -> Router {
+    app::routes(Arc::new(app::App::new(parts)))
+}
+
+/// Serves until `shutdown` is ready; then streams end with `retry`, what is being answered is finished, and this returns.
+pub async fn serve(listener: TcpListener, parts: Parts, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+    socket::serve(listener, parts, shutdown).await
+}

@@ -1,0 +1,63 @@
+//! Frames as text. Streams and the list of events both come from here, so one frame is the same JSON everywhere.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+use runs::{Frame, Recorded, frame};
+use uuid::Uuid;
+
+/// Of which run a frame is.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) run_id: Uuid,
+    pub(crate) agent_id: String,
+    /// What every frame of the run starts with.
+    prefix: String,
+}
+
+/// Frames `first..next` of a run as the text of a stream, made once for all who see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    pub(crate) first: u32,
+    pub(crate) next: u32,
+    pub(crate) terminal: bool,
+    pub(crate) text: Bytes,
+}
+
+impl Identity {
+    pub(crate) fn new(run_id: Uuid, session_id: &str, agent_id: &str) -> Self {
+        let text = |value: &str| serde_json::Value::from(value).to_string();
+        let prefix = format!("{{\"run_id\":\"{run_id}\",\"session_id\":{},\"agent_id\":{}", text(session_id), text(agent_id));
+        Self { run_id, agent_id: agent_id.into(), prefix }
+    }
+
+    /// One frame as one line of JSON.
+    pub(crate) fn json(&self, out: &mut String, at: i64, index: u32, frame: &Frame) {
+        // A frame is written by our own shape of strings and numbers, which cannot fail; the name alone would still be a valid frame.
+        let own = serde_json::to_string(frame).unwrap_or_else(|_| format!("{{\"event\":\"{}\"}}", frame.name()));
+        let fields = own.strip_prefix('{').unwrap_or(&own);
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{},\"created_at\":{},\"event_index\":{index},{fields}", self.prefix, at.div_euclid(1000));
+    }
+
+    /// The frames of these events from index `from` on. `None` where there are none.
+    pub(crate) fn chunk<'a>(&self, events: impl IntoIterator<Item = &'a Recorded>, from: u32) -> Option<Chunk> {
+        let (mut text, mut first, mut next, mut terminal) = (String::new(), None, from, false);
+        for recorded in events {
+            for (index, frame) in frame::indexed(recorded).filter(|(index, _)| *index >= from) {
+                let _ = write!(text, "id: {index}\nevent: {}\ndata: ", frame.name());
+                self.json(&mut text, recorded.at, index, &frame);
+                text.push_str("\n\n");
+                first = first.or(Some(index));
+                next = index + 1;
+                terminal |= frame.is_terminal();
+            }
+        }
+        first.map(|first| Chunk { first, next, terminal, text: text.into() })
+    }
+
+    /// A frame that is no part of the log: it has no id, so no client counts it.
+    pub(crate) fn control(&self, name: &str, fields: &str) -> Bytes {
+        format!("event: {name}\ndata: {{\"event\":\"{name}\",\"run_id\":\"{}\"{fields}}}\n\n", self.run_id).into()
+    }
+}

@@ -1,0 +1,166 @@
+//! Refusals as HTTP: the only place that knows status codes and the contract's texts.
+//!
+//! What went wrong inside is logged here and never leaves; a client is told what it can act on.
+
+use adapters::{LogError, Refused};
+use axum::Json;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::json;
+
+/// One thing that does not validate, in the shape that FastAPI's clients know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Fault {
+    loc: Vec<String>,
+    msg: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+impl Fault {
+    pub(crate) fn body(field: &str, msg: impl Into<String>, kind: &'static str) -> Self {
+        Self::at("body", field, msg, kind)
+    }
+
+    pub(crate) fn query(field: &str, msg: impl Into<String>) -> Self {
+        Self::at("query", field, msg, "value_error")
+    }
+
+    pub(crate) fn header(field: &str, msg: impl Into<String>) -> Self {
+        Self::at("header", field, msg, "value_error")
+    }
+
+    /// The body as a whole.
+    pub(crate) fn malformed(msg: impl Into<String>) -> Self {
+        Self { loc: vec!["body".into()], msg: msg.into(), kind: "malformed" }
+    }
+
+    pub(crate) fn is_about(&self, field: &str) -> bool {
+        self.loc.last().is_some_and(|last| last == field)
+    }
+
+    fn at(place: &str, field: &str, msg: impl Into<String>, kind: &'static str) -> Self {
+        Self { loc: vec![place.into(), field.into()], msg: msg.into(), kind }
+    }
+}
+
+/// Why a request is not answered with what it asks for. Nothing is left behind by any of them.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    NotFound,
+    Method,
+    AgentNotFound,
+    RunNotFound,
+    SessionNotFound,
+    Invalid(Vec<Fault>),
+    Metadata,
+    Options(Vec<String>),
+    Version,
+    AudioOrVideo,
+    EmptyUpload(String),
+    TooLarge(String),
+    NoQueue,
+    Full,
+    KeyScope,
+    KeyInput,
+    SessionBusy,
+    /// A foreground run that ended before its turn started, with its error.
+    NotStarted(String),
+    Log(LogError),
+    Crashed,
+}
+
+impl Refusal {
+    pub(crate) fn invalid(fault: Fault) -> Self {
+        Self::Invalid(vec![fault])
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::NotFound | Self::AgentNotFound | Self::RunNotFound | Self::SessionNotFound => StatusCode::NOT_FOUND,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Metadata | Self::Options(_) | Self::Version | Self::AudioOrVideo | Self::EmptyUpload(_) | Self::NoQueue => StatusCode::BAD_REQUEST,
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Full => StatusCode::TOO_MANY_REQUESTS,
+            Self::KeyScope | Self::KeyInput | Self::SessionBusy => StatusCode::CONFLICT,
+            Self::Log(LogError::Unreachable(_) | LogError::Unfit(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotStarted(_) | Self::Log(LogError::Unreadable(_)) | Self::Crashed => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::NotFound => "Not Found".into(),
+            Self::Method => "Method Not Allowed".into(),
+            Self::AgentNotFound => "Agent not found".into(),
+            Self::RunNotFound => "Run not found".into(),
+            Self::SessionNotFound => "Session not found".into(),
+            Self::Invalid(faults) => faults.iter().map(|fault| fault.msg.as_str()).collect::<Vec<_>>().join("; "),
+            Self::Metadata => "Invalid metadata parameter: expected a JSON object".into(),
+            Self::Options(names) => format!("Unsupported sandbox run options: {}", names.join(", ")),
+            Self::Version => "Sandboxed runs use the registered agent; version pinning is not supported".into(),
+            Self::AudioOrVideo => "Sandboxed runs accept images and files; audio and video are not supported".into(),
+            Self::EmptyUpload(name) => format!("Empty upload: {name}"),
+            Self::TooLarge(limit) => limit.clone(),
+            Self::NoQueue => "Sandbox API execution requires a durable queue with shared session admission".into(),
+            Self::Full => "Job queue is full".into(),
+            Self::KeyScope => "Idempotency-Key belongs to a different submission scope".into(),
+            Self::KeyInput => "Idempotency-Key already has different input or options".into(),
+            Self::SessionBusy => "A run of the session has not ended".into(),
+            Self::NotStarted(error) => error.clone(),
+            Self::Log(LogError::Unreachable(_)) => "The event log cannot be reached".into(),
+            Self::Log(LogError::Unfit(_)) => "The event log is not fit for this release".into(),
+            Self::Log(LogError::Unreadable(_)) | Self::Crashed => "Internal Server Error".into(),
+        }
+    }
+
+    fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::Full => Some(5),
+            Self::Log(LogError::Unreachable(_)) => Some(1),
+            _ => None,
+        }
+    }
+}
+
+impl From<LogError> for Refusal {
+    fn from(error: LogError) -> Self {
+        Self::Log(error)
+    }
+}
+
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::SessionNotFound => Self::SessionNotFound,
+            Refused::QueueFull => Self::Full,
+            Refused::KeyScope => Self::KeyScope,
+            Refused::KeyInput => Self::KeyInput,
+            Refused::Log(LogError::Unfit(reason)) => {
+                tracing::error!(reason, "api.submit: the log takes no runs");
+                Self::NoQueue
+            }
+            Refused::Log(error) => Self::Log(error),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        if let Self::Log(error) = &self {
+            tracing::error!(error = error as &(dyn std::error::Error + 'static), "api: the log did not answer");
+        }
+        let detail = match &self {
+            Self::Invalid(faults) => json!(faults),
+            other => json!(other.text()),
+        };
+        let mut response = (self.status(), Json(json!({ "detail": detail }))).into_response();
+        if let Some(seconds) = self.retry_after() {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}

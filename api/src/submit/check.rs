@@ -1,0 +1,95 @@
+//! From a body to what is asked for: checks 3 to 5 of the contract, in its order. Pure.
+
+use adapters::Attachment;
+use serde_json::{Map, Value};
+
+use super::body::{Body, FILES_LIMIT};
+use super::form::{self, Form};
+use super::media::{self, Sent};
+use crate::respond::Refusal;
+
+const MESSAGE_LIMIT: usize = 4 * 1024 * 1024;
+const METADATA_LIMIT: usize = 64 * 1024;
+const SCHEMA_LIMIT: usize = 256 * 1024;
+const FILES: usize = 16;
+const ID_CHARACTERS: usize = 128;
+
+/// A submission as the client means it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Asked {
+    pub(crate) message: String,
+    pub(crate) stream: bool,
+    pub(crate) background: bool,
+    pub(crate) session_id: Option<String>,
+    pub(crate) user_id: Option<String>,
+    pub(crate) metadata: Map<String, Value>,
+    pub(crate) output_schema: Option<Value>,
+    pub(crate) attachments: Vec<Attachment>,
+}
+
+pub(crate) fn check(body: Body) -> Result<Asked, Refusal> {
+    let mut form = Form::new(body.fields);
+    let message = form.text("message", usize::MAX);
+    if message.is_none() && form.faults.iter().all(|fault| !fault.is_about("message")) {
+        form.fault("message", "Field required", "missing");
+    }
+    let stream = form.boolean("stream").unwrap_or(true);
+    let background = form.boolean("background").unwrap_or(false);
+    let session_id = form.text("session_id", ID_CHARACTERS);
+    let user_id = form.text("user_id", ID_CHARACTERS);
+    let output_schema = form.schema();
+    let metadata = form.take("metadata");
+    let version = form.take("version").is_some();
+    let files = form.files(body.uploads);
+    let (faults, mut unknown) = form.rest();
+
+    if !faults.is_empty() {
+        return Err(Refusal::Invalid(faults));
+    }
+    let metadata = object(metadata)?;
+    unknown.extend(files.unknown);
+    if !unknown.is_empty() {
+        return Err(Refusal::Options(unknown.into_iter().collect()));
+    }
+    if version {
+        return Err(Refusal::Version);
+    }
+    if files.audio_or_video {
+        return Err(Refusal::AudioOrVideo);
+    }
+    if let Some(empty) = files.sent.iter().find(|file| file.size == 0) {
+        return Err(Refusal::EmptyUpload(empty.name.clone()));
+    }
+    let message = message.unwrap_or_default();
+    sizes(&message, &metadata, output_schema.as_ref(), &files.sent)?;
+    let attachments = files.sent.into_iter().map(media::attachment).collect();
+    Ok(Asked { message, stream, background, session_id, user_id, metadata, output_schema, attachments })
+}
+
+/// Metadata is an object, or text that is one. Anything else is refused, never dropped.
+fn object(value: Option<Value>) -> Result<Map<String, Value>, Refusal> {
+    match value.map(|value| form::parsed(value).filter(|value| !form::holds_nul(value))) {
+        None => Ok(Map::new()),
+        Some(Some(Value::Object(object))) => Ok(object),
+        Some(_) => Err(Refusal::Metadata),
+    }
+}
+
+fn sizes(message: &str, metadata: &Map<String, Value>, schema: Option<&Value>, files: &[Sent]) -> Result<(), Refusal> {
+    let metadata = serde_json::to_string(metadata).map_or(0, |text| text.len());
+    let schema = schema.map_or(0, |schema| schema.to_string().len());
+    let attachments = files.iter().map(|file| file.size).sum();
+    let limits = [
+        ("The message", message.len(), MESSAGE_LIMIT),
+        ("The metadata", metadata, METADATA_LIMIT),
+        ("The output schema", schema, SCHEMA_LIMIT),
+        ("The attachments together", attachments, FILES_LIMIT),
+    ];
+    if files.len() > FILES {
+        return Err(Refusal::TooLarge(format!("A run takes {FILES} attachments at most")));
+    }
+    match limits.into_iter().find(|(_, size, limit)| size > limit) {
+        Some((what, _, limit)) => Err(Refusal::TooLarge(format!("{what} may have {limit} bytes at most"))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,136 @@
+//! `POST /agents/{agent}/runs`: from a body to a run that the log has, answered in the mode that was asked for.
+
+mod body;
+mod check;
+mod fingerprint;
+mod form;
+mod media;
+
+use std::sync::Arc;
+
+use ::runs::agents::Agent;
+use ::runs::{Event, Input, InputFile, Status, Submitted};
+use adapters::{Accepted, RunRow, Signal, Submission};
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::header::{LOCATION, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::app::App;
+use crate::edge::Ids;
+use crate::render::Identity;
+use crate::respond::{Fault, Refusal};
+use crate::{show, stream};
+pub(crate) use body::{BODY_LIMIT, parameters};
+use check::{Asked, check};
+
+const KEY: &str = "idempotency-key";
+const KEY_CHARACTERS: usize = 512;
+
+pub(crate) async fn submit(State(app): State<Arc<App>>, Ids(agent_id): Ids<String>, request: Request) -> Result<Response, Refusal> {
+    let agent = app.agent(&agent_id)?.clone();
+    let headers = request.headers().clone();
+    let asked = check(body::read(request).await?)?;
+    let key = key(&headers)?.map(|key| (key, fingerprint::fingerprint(&agent_id, &asked)));
+    let (streamed, background) = (asked.stream, asked.background);
+    let accepted = accept(&app, submission(agent, asked, key)).await?;
+    let location = location(&agent_id, &accepted);
+    let mut response = match (streamed, background) {
+        (true, _) => {
+            let identity = Arc::new(Identity::new(accepted.run_id, &accepted.session_id, &agent_id));
+            let view = app.tails.view(identity, 0);
+            stream::response(&app, if accepted.new { view.of_a_new_run() } else { view }, None)
+        }
+        (false, true) => pending(&accepted, accepted.status),
+        (false, false) => wait(&app, &agent_id, &accepted).await?,
+    };
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// On a task of its own: a client that goes away half way leaves either nothing or a run that is told of.
+async fn accept(app: &Arc<App>, submission: Submission) -> Result<Accepted, Refusal> {
+    let app = app.clone();
+    let accepting = tokio::spawn(async move {
+        let accepted = app.intake.submit(submission).await?;
+        app.signals.send(Signal::Work);
+        Ok::<_, Refusal>(accepted)
+    });
+    accepting.await.map_err(|_| Refusal::Crashed)?
+}
+
+fn submission(agent: Agent, asked: Asked, key: Option<(String, Vec<u8>)>) -> Submission {
+    let Asked { message, session_id, user_id, metadata, output_schema, attachments, .. } = asked;
+    let file = |file: &adapters::Attachment| InputFile {
+        name: file.name.clone(),
+        media_type: file.media_type.clone(),
+        size: file.body.len() as u64,
+        sha256: file.sha256.clone(),
+    };
+    let input = Input { message, files: attachments.iter().map(file).collect(), metadata, output_schema };
+    Submission { session_id, user_id, submitted: Submitted { agent, input, requeued_from: None }, attachments, key }
+}
+
+fn key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    let refuse = |msg: &str| Err(Refusal::invalid(Fault::header("Idempotency-Key", msg)));
+    let mut values = headers.get_all(KEY).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    match std::str::from_utf8(value.as_bytes()) {
+        _ if values.next().is_some() => refuse("Given more than once"),
+        Ok("") => refuse("Should not be empty"),
+        Ok(key) if key.chars().count() > KEY_CHARACTERS => refuse("Should have at most 512 characters"),
+        Ok(key) => Ok(Some(key.into())),
+        Err(_) => refuse("Should be UTF-8"),
+    }
+}
+
+/// Agents' names need no encoding: `agents.toml` allows letters, digits and a few signs.
+fn location(agent_id: &str, accepted: &Accepted) -> String {
+    format!("/agents/{agent_id}/runs/{}", accepted.run_id)
+}
+
+fn pending(accepted: &Accepted, status: Status) -> Response {
+    let body = json!({ "run_id": accepted.run_id, "session_id": accepted.session_id, "status": status });
+    (StatusCode::ACCEPTED, Json(body)).into_response()
+}
+
+/// Waits for the run's end without looking at its frames, for as long as the limit allows.
+async fn wait(app: &App, agent_id: &str, accepted: &Accepted) -> Result<Response, Refusal> {
+    let limit = tokio::time::sleep(app.options.wait_limit);
+    let identity = Arc::new(Identity::new(accepted.run_id, &accepted.session_id, agent_id));
+    let mut run = None;
+    let mut feed = if accepted.new {
+        app.tails.feed(&identity, 0)
+    } else {
+        let feed = app.tails.feed(&identity, app.tails.head(accepted.run_id).await?);
+        run = app.reader.run(agent_id, accepted.run_id, None).await?.filter(|run| run.status.has_ended());
+        feed
+    };
+    if run.is_none() {
+        tokio::select! {
+            () = feed.ended() => {}
+            () = limit => {}
+            () = app.closed() => {}
+        }
+        run = app.reader.run(agent_id, accepted.run_id, None).await?;
+    }
+    match run {
+        Some(run) if run.status.has_ended() => ended(&run),
+        run => {
+            let mut response = pending(accepted, run.map_or(accepted.status, |run| run.status));
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(1));
+            Ok(response)
+        }
+    }
+}
+
+fn ended(run: &RunRow) -> Result<Response, Refusal> {
+    match &run.terminal {
+        Some(Event::Failed { started: false, error, .. }) => Err(Refusal::NotStarted(error.clone())),
+        _ => Ok(Json(show::run(run)).into_response()),
+    }
+}
