@@ -152,7 +152,9 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         let schema = self.text("SANDLOG_SCHEMA").unwrap_or_else(|| "sandlog".into());
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if schema.len() > 40 || !schema.chars().all(plain) || schema.starts_with(|c: char| c.is_ascii_digit()) || schema.starts_with("pg_") {
-            self.fault(format!("SANDLOG_SCHEMA: `{schema}` is not a name of at most 40 of a-z, 0-9 and _, beginning with a letter, and not with pg_"));
+            self.fault(format!(
+                "SANDLOG_SCHEMA: `{schema}` is not a name of at most 40 of a-z, 0-9 and _, beginning with a letter, and not with pg_"
+            ));
         }
         schema
     }

@@ -1,1 +1,7 @@
+mod beacon;
+mod cli;
+mod client;
+mod config;
+mod postgres;
+mod random;
 fn main() {}

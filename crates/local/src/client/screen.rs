@@ -78,7 +78,11 @@ impl Screen {
             self.print("\n", true)?;
         }
         let line = self.safe(line);
-        if self.terminal { self.print(&format!("\x1b[2m{line}\x1b[0m\n"), true)? } else { self.print(&format!("{line}\n"), true)? }
+        if self.terminal {
+            self.print(&format!("\x1b[2m{line}\x1b[0m\n"), true)?
+        } else {
+            self.print(&format!("{line}\n"), true)?
+        }
         self.draw()?;
         self.out.flush()
     }
@@ -207,7 +211,10 @@ mod tests {
 
     #[test]
     fn a_terminal_has_a_status_line_that_is_gone_at_the_end() {
-        let (text, _) = shown(true, &[json!({"event": "RunStarted"}), json!({"event": "RunContent", "content": "x\n"}), json!({"event": "RunCompleted", "content": "x"})]);
+        let (text, _) = shown(
+            true,
+            &[json!({"event": "RunStarted"}), json!({"event": "RunContent", "content": "x\n"}), json!({"event": "RunCompleted", "content": "x"})],
+        );
         assert!(text.contains(" RUNNING 0.0 s "), "{text:?}");
         let after = text.rsplit("\x1b[2K").next().unwrap_or_default();
         assert!(after.contains("COMPLETED") && !after.contains("RUNNING"), "{text:?}");

@@ -74,11 +74,7 @@ mod tests {
 
     fn expected() -> Vec<Event> {
         let event = |id: Option<&str>, name: &str, data: &str| Event { id: id.map(Into::into), name: Some(name.into()), data: data.into() };
-        vec![
-            event(Some("0"), "RunStarted", "{\"a\":1}"),
-            event(Some("1"), "RunContent", "é\n two"),
-            event(None, "replay", ""),
-        ]
+        vec![event(Some("0"), "RunStarted", "{\"a\":1}"), event(Some("1"), "RunContent", "é\n two"), event(None, "replay", "")]
     }
 
     #[test]

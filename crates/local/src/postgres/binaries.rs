@@ -68,9 +68,7 @@ fn expand(pattern: &str) -> Vec<PathBuf> {
 /// Folders on PATH that hold `initdb`, with links followed: Debian and Homebrew put links there.
 fn on_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .filter_map(|folder| fs::canonicalize(folder.join("initdb")).ok()?.parent().map(Path::to_owned))
-        .collect()
+    std::env::split_paths(&path).filter_map(|folder| fs::canonicalize(folder.join("initdb")).ok()?.parent().map(Path::to_owned)).collect()
 }
 
 fn probe(folder: &Path) -> Option<Binaries> {

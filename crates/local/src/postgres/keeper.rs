@@ -160,11 +160,7 @@ fn spawn(cluster: &Cluster, log: &Path, port: u16) -> Result<Child, PostgresErro
         command.arg("-c").arg(setting);
     }
     command.stdout(Stdio::null()).stderr(file);
-    command.spawn().map_err(|cause| PostgresError::Failed {
-        program: "postgres",
-        status: "not started".into(),
-        said: cause.to_string(),
-    })
+    command.spawn().map_err(|cause| PostgresError::Failed { program: "postgres", status: "not started".into(), said: cause.to_string() })
 }
 
 /// As `pg_ctl -w` does: the eighth line of postmaster.pid says `ready`. A server that recovers after a crash may take its time.
@@ -220,4 +216,3 @@ fn tail(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(12)..].join("\n")
 }
-

@@ -11,9 +11,9 @@ use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 use rustix::process::{Pid, Signal};
 use rustix::thread::UnshareFlags;
 
+use super::PostgresError;
 use super::account::{self, Account};
 use super::binaries::Binaries;
-use super::PostgresError;
 
 /// How the server's programs are run on one folder.
 pub(super) struct Launch<'a> {

@@ -11,8 +11,10 @@ mod account;
 mod binaries;
 mod cluster;
 mod keeper;
-mod leftover;
 mod launch;
+mod leftover;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::path::PathBuf;
@@ -50,7 +52,12 @@ pub(crate) enum PostgresError {
     #[error("{program} failed ({status}):\n{said}")]
     Failed { program: &'static str, status: String, said: String },
     #[error("{what} {}: {cause}", .path.display())]
-    Io { what: &'static str, path: PathBuf, #[source] cause: io::Error },
+    Io {
+        what: &'static str,
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error("starting Postgres was given up")]
     GivenUp,
 }
