@@ -1,0 +1,140 @@
+//! Instances on one data folder and one database.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::{Database, Http, Instance, binaries, traces};
+
+/// Which processes a deployment has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One `up` with its own Postgres.
+    Embedded,
+    /// Roles apart, on a Postgres that they share.
+    Apart { apis: usize, workers: usize },
+}
+
+/// Dropped without [`Deployment::stop`], it is killed; what that leaves is killed too.
+#[derive(Debug)]
+pub struct Deployment {
+    pub apis: Vec<Instance>,
+    pub workers: Vec<Instance>,
+    pub database: Option<Database>,
+    folder: Folder,
+    variables: Vec<(String, String)>,
+}
+
+/// A data folder that accounts without rights can enter, and whatever still has to do with it when a test fails.
+#[derive(Debug)]
+pub struct Folder(TempDir);
+
+impl Folder {
+    pub fn new() -> Folder {
+        let folder = tempfile::Builder::new().prefix("sandlog-e2e-").tempdir().expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+        Folder(folder)
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Default for Folder {
+    fn default() -> Self {
+        Folder::new()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        for trace in traces::of(self.path()) {
+            let pid = trace.split(':').next().and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw);
+            if let Some(pid) = pid {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+impl Deployment {
+    pub async fn start(shape: Shape) -> Deployment {
+        Deployment::with(shape, &[]).await
+    }
+
+    /// With further variables, which go before the usual ones.
+    pub async fn with(shape: Shape, more: &[(&str, &str)]) -> Deployment {
+        let folder = Folder::new();
+        let mut variables = vec![
+            ("SANDLOG_DATA_DIR".to_owned(), folder.path().join("data").display().to_string()),
+            ("SANDLOG_AGENTS".into(), agents().display().to_string()),
+            ("SANDLOG_PORT".into(), "0".into()),
+            ("SANDLOG_LEASE_SECONDS".into(), "3".into()),
+        ];
+        variables.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let mut deployment = Deployment { apis: Vec::new(), workers: Vec::new(), database: None, folder, variables };
+        match shape {
+            Shape::Embedded => deployment.add_up().await,
+            Shape::Apart { apis, workers } => {
+                let database = Database::create();
+                deployment.variables.push(("DATABASE_URL".into(), database.functions_url()));
+                deployment.variables.push(("DATABASE_MIGRATE_URL".into(), database.owner_url()));
+                deployment.database = Some(database);
+                for _ in 0..apis {
+                    deployment.add_api().await;
+                }
+                for _ in 0..workers {
+                    deployment.add_worker().await;
+                }
+            }
+        }
+        deployment
+    }
+
+    pub async fn add_up(&mut self) {
+        let up = Instance::start(&[], &self.variables, self.folder.path()).await;
+        self.apis.push(up);
+    }
+
+    pub async fn add_api(&mut self) {
+        let api = Instance::start(&["--only", "api"], &self.variables, self.folder.path()).await;
+        self.apis.push(api);
+    }
+
+    pub async fn add_worker(&mut self) {
+        let worker = Instance::start(&["--only", "worker"], &self.variables, self.folder.path()).await;
+        self.workers.push(worker);
+    }
+
+    /// A client of the instances that serve.
+    pub fn http(&self) -> Http {
+        Http::new(self.apis.iter().filter_map(|api| api.url.clone()).collect())
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    pub fn variables(&self) -> &[(String, String)] {
+        &self.variables
+    }
+
+    /// Stops all, and asserts that each ended well and that nothing is left.
+    pub async fn stop(mut self) {
+        for instance in self.apis.drain(..).chain(self.workers.drain(..)) {
+            let log = instance.log();
+            let status = instance.stop().await;
+            assert!(status.success(), "{status}:\n{log}");
+        }
+        traces::gone(self.folder.path(), Duration::from_secs(10)).await;
+    }
+}
+
+/// The agents of the tests.
+pub fn agents() -> PathBuf {
+    binaries::root().join("tests/agents.toml")
+}

@@ -1,0 +1,3 @@
+//! The slow end-to-end tests, which `./dev test long` runs.
+
+mod long_runs;

@@ -1,0 +1,48 @@
+//! What a deployment leaves on the machine: processes that name its folder, stand in it, or have mounts out of it.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::eventually;
+
+/// Every process but this one that has to do with `folder`, as `pid: why: command line`.
+pub fn of(folder: &Path) -> Vec<String> {
+    let Some(mark) = folder.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
+    let me = std::process::id().to_string();
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()) && *pid != me)
+        .filter_map(|pid| trace(&pid, mark))
+        .collect()
+}
+
+fn trace(pid: &str, mark: &str) -> Option<String> {
+    let read = |file: &str| String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default()).replace('\0', " ");
+    let command = read("cmdline");
+    // A zombie holds nothing any more, and goes when its parent looks.
+    if read("stat").rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')) {
+        return None;
+    }
+    let standing = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+    let why = match () {
+        () if command.contains(mark) => "names it",
+        () if standing.to_string_lossy().contains(mark) => "stands in it",
+        () if read("mountinfo").contains(mark) => "has mounts of it",
+        () => return None,
+    };
+    Some(format!("{pid}: {why}: {command}"))
+}
+
+/// Waits until nothing is left, or panics with what is.
+pub async fn gone(folder: &Path, limit: Duration) {
+    let last = std::cell::RefCell::new(Vec::new());
+    let what = || {
+        *last.borrow_mut() = of(folder);
+        let empty = last.borrow().is_empty();
+        async move { empty.then_some(()) }
+    };
+    let waited = tokio::time::timeout(limit, eventually("no trace", limit * 2, what)).await;
+    assert!(waited.is_ok(), "left after {limit:?}:\n{}", last.borrow().join("\n"));
+}
