@@ -105,6 +105,14 @@ impl Deployment {
         self.apis.push(api);
     }
 
+    /// An api on a port that one had before.
+    pub async fn add_api_on(&mut self, port: &str) {
+        let mut variables = self.variables.clone();
+        variables.push(("SANDLOG_PORT".into(), port.into()));
+        let api = Instance::start(&["--only", "api"], &variables, self.folder.path()).await;
+        self.apis.push(api);
+    }
+
     pub async fn add_worker(&mut self) {
         let worker = Instance::start(&["--only", "worker"], &self.variables, self.folder.path()).await;
         self.workers.push(worker);

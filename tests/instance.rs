@@ -53,11 +53,7 @@ impl Instance {
     pub async fn start(args: &[&str], variables: &[(String, String)], logs: &Path) -> Instance {
         let args: Vec<&str> = ["up"].iter().chain(args).copied().collect();
         let log = logs.join(unique("log"));
-        let mut child = command(&args, variables)
-            .stdout(Stdio::piped())
-            .stderr(File::create(&log).expect("a log"))
-            .spawn()
-            .expect("sandlog");
+        let mut child = command(&args, variables).stdout(Stdio::piped()).stderr(File::create(&log).expect("a log")).spawn().expect("sandlog");
         let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
         let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("sandlog is not ready").expect("its output");
         let said = |log: &Path| std::fs::read_to_string(log).unwrap_or_default();

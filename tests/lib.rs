@@ -27,12 +27,13 @@ pub use instance::Instance;
 /// Waits until `condition` gives something, or panics with `what` after `limit`.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, limit: Duration, mut condition: impl FnMut() -> F) -> T {
     let end = Instant::now() + limit;
+    let mut clock = tokio::time::interval(Duration::from_millis(10));
     loop {
+        clock.tick().await;
         if let Some(found) = condition().await {
             return found;
         }
         assert!(Instant::now() < end, "{what}: not within {limit:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

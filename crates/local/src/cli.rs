@@ -23,7 +23,17 @@ pub(crate) enum Command {
         #[arg(default_value = "demo")]
         agent: String,
         message: Vec<String>,
+        /// Continue this session instead of starting one
+        #[arg(long)]
+        session: Option<String>,
     },
+    #[command(flatten)]
+    Ask(Ask),
+}
+
+/// Requests to the server at SANDLOG_URL.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Ask {
     /// Submit a message to the server at SANDLOG_URL and follow its run
     Submit {
         agent: String,

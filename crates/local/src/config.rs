@@ -16,7 +16,7 @@
 //! | `SANDLOG_WAIT_SECONDS` | 25 | how long a foreground submission waits for its result |
 //! | `SANDLOG_RUNNER` | beside `sandlog` | the program `sandlog-runner` |
 //! | `SANDLOG_POSTGRES_BIN` | looked for | the folder with `initdb` and `postgres` |
-//! | `SANDLOG_URL` | http://127.0.0.1:7777 | the server that `submit`, `follow`, `cancel` and `runs` ask |
+//! | `SANDLOG_URL` | http://127.0.0.1:SANDLOG_PORT | the server that `submit`, `follow`, `cancel` and `runs` ask |
 //! | `SANDLOG_LOG` | warn,info for our own | what is logged to standard error, as `RUST_LOG` |
 
 use std::fmt::Display;

@@ -81,7 +81,6 @@ async fn many_at_once_start_one(http: Http) {
     assert_eq!(http.runs(&session).await.len(), 1);
 }
 
-
 async fn a_refused_submission_takes_no_key(http: Http) {
     let key = unique("k");
     assert_eq!(http.submit(once(&key).field("version", 1).background()).await.status(), StatusCode::BAD_REQUEST);

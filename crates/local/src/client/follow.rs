@@ -8,7 +8,8 @@ use reqwest::{Response, StatusCode};
 use super::place::{Place, Step};
 use super::screen::{Ending, Screen};
 use super::sse::Parser;
-use super::{Accepted, Client, ClientError, PATIENCE, chain, refusal};
+use super::{Accepted, Client, ClientError, PATIENCE, refusal};
+use crate::faults::chain;
 
 /// A server sends a comment every 15 s: three missed ones are a dead connection.
 const SILENCE: Duration = Duration::from_secs(45);

@@ -14,6 +14,7 @@ use std::time::Duration;
 use reqwest::{Method, Response, StatusCode, Url};
 use serde_json::Value;
 
+use crate::faults::chain;
 pub(crate) use screen::{Ending, Screen};
 
 /// How long a server that does not answer is asked again.
@@ -80,11 +81,6 @@ impl Client {
     pub(crate) async fn cancel(&self, agent: &str, run_id: &str) -> Result<Value, ClientError> {
         let url = self.url(&["agents", agent, "runs", run_id, "cancel"]);
         json(self.answered(|| self.http.post(url.clone())).await?).await
-    }
-
-    pub(crate) async fn run(&self, agent: &str, run_id: &str) -> Result<Value, ClientError> {
-        let url = self.url(&["agents", agent, "runs", run_id]);
-        json(self.answered(|| self.http.get(url.clone())).await?).await
     }
 
     /// The newest runs of a session.
@@ -157,15 +153,4 @@ async fn refusal(answer: Response) -> String {
         Some(other) => other.to_string(),
         None => format!("the server answered {status}"),
     }
-}
-
-/// An error with its causes; reqwest's own text hides them.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

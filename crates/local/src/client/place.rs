@@ -45,7 +45,9 @@ impl Place {
                 self.next += 1;
                 Step::Show(frame)
             }
-            other => Step::Broken(format!("frame {} was expected, {} came", self.next, other.map_or("none".into(), |index| index.to_string()))),
+            other => {
+                Step::Broken(format!("frame {} was expected, {} came", self.next, other.map_or_else(|| "none".to_owned(), |index| index.to_string())))
+            }
         }
     }
 

@@ -1,0 +1,53 @@
+//! Why `sandlog` does not start, or stops: each a paragraph that says what to do.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::client::ClientError;
+use crate::config::Faults;
+use crate::postgres::PostgresError;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error(transparent)]
+    Config(#[from] Faults),
+    #[error("the agents file {} cannot be read: {cause}. SANDLOG_AGENTS names it", .file.display())]
+    NoAgents { file: PathBuf, cause: io::Error },
+    #[error("the agents file {} is refused:\n  {}", .file.display(), .reasons.join("\n  "))]
+    Agents { file: PathBuf, reasons: Vec<String> },
+    #[error("cannot listen on {address}: {cause}. Is another sandlog running? SANDLOG_PORT chooses another port")]
+    Port { address: SocketAddr, cause: io::Error },
+    #[error("the data folder {} cannot be used: {cause}. SANDLOG_DATA_DIR names it", .folder.display())]
+    Data { folder: PathBuf, cause: io::Error },
+    #[error(
+        "another sandlog{at} has the embedded stack of {}. Stop it, use it (sandlog run, sandlog submit), choose another SANDLOG_DATA_DIR, or give \
+         DATABASE_URL for both to share", .folder.display()
+    )]
+    Taken { folder: PathBuf, at: String },
+    #[error(transparent)]
+    Postgres(#[from] PostgresError),
+    #[error("the Postgres at {place} cannot be used: {cause}")]
+    Log { place: String, cause: String },
+    #[error("sandboxes cannot be made here: {0}")]
+    Sandboxes(String),
+    #[error("{what} ended: {cause}")]
+    Ended { what: &'static str, cause: String },
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+/// An error and its causes on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        // Some errors tell their cause themselves.
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,121 @@
+//! What stands behind the ports: the only place here that names concrete adapters, back ends and the two functions.
+
+use std::fs;
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+
+use adapters::signals::LocalSignals;
+use adapters::{Driver, Intake, LogError, Reader, Signals};
+use runs::agents::Agents;
+use tokio::net::TcpListener;
+
+use crate::config::Config;
+use crate::faults::{Fault, chain};
+
+/// The agents that this process takes submissions for.
+pub(crate) type Registered = Arc<Agents>;
+
+/// The log behind its ports.
+pub(crate) struct Log {
+    pub(crate) intake: Arc<dyn Intake>,
+    pub(crate) reader: Arc<dyn Reader>,
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) signals: Arc<dyn Signals>,
+}
+
+/// Reads the agents file, with every fault's line.
+pub(crate) fn agents(file: &Path) -> Result<Registered, Fault> {
+    let text = fs::read_to_string(file).map_err(|cause| Fault::NoAgents { file: file.to_owned(), cause })?;
+    let agents = runs::agents::parse(&text);
+    let refused = |faults: Vec<runs::agents::Fault>| faults.iter().map(ToString::to_string).collect();
+    agents.map(Arc::new).map_err(|faults| Fault::Agents { file: file.to_owned(), reasons: refused(faults) })
+}
+
+/// Brings the schema up to date and connects.
+pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<Log, Fault> {
+    let unfit = |cause: LogError| Fault::Log { place: place(url), cause: chain(&cause) };
+    let functions_role = role(url).filter(|role| Some(role) != self::role(owner_url).as_ref());
+    let migrated = adapters::postgres::migrate(owner_url, &config.schema, functions_role.as_deref()).await;
+    // A pool that lets every run and as many requests talk at once.
+    let connected = match &migrated {
+        Err(LogError::Unreachable(_)) => None,
+        _ => Some(adapters::postgres::connect(url, &config.schema, config.workers + 8).await),
+    };
+    let log = match (migrated, connected) {
+        (Ok(()), Some(connected)) => connected.map_err(unfit)?,
+        // The functions' role alone may not migrate, and need not where the schema is what this build needs.
+        (Err(LogError::Unfit(why)), Some(Ok(log))) if url == owner_url => {
+            tracing::info!(%why, "the schema was not migrated; it is what this build needs");
+            log
+        }
+        (Err(cause), _) => return Err(unfit(cause)),
+        (Ok(()), None) => return Err(Fault::Log { place: place(url), cause: "not tried".into() }),
+    };
+    if functions_role.is_none() {
+        tracing::warn!("one role is both the schema's owner and the functions': grants bind nothing (DATABASE_MIGRATE_URL)");
+    }
+    Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals: Arc::new(LocalSignals::default()) })
+}
+
+/// Who a database URL connects as.
+fn role(url: &str) -> Option<String> {
+    let parsed = reqwest::Url::parse(url).ok()?;
+    let name = parsed.username();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// A database URL for people: without its password.
+fn place(url: &str) -> String {
+    match reqwest::Url::parse(url) {
+        Ok(mut url) => {
+            let _ = url.set_password(None);
+            url.to_string()
+        }
+        Err(_) => "DATABASE_URL".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_told_without_its_password() {
+        assert_eq!(place("postgres://ann:secret@db:5432/log"), "postgres://ann@db:5432/log");
+        assert_eq!(place("host=db password=secret"), "DATABASE_URL");
+        assert_eq!(role("postgres://ann:secret@db/log").as_deref(), Some("ann"));
+        assert_eq!(role("postgres:///log"), None);
+    }
+}
+
+// STANDINS
+pub(crate) async fn sandboxes(_c: &Config) -> Result<Vec<()>, Fault> {
+    Ok(Vec::new())
+}
+pub(crate) fn worker<F: Future<Output = ()> + Send + 'static>(
+    _l: &Log,
+    _s: Vec<()>,
+    _c: &Config,
+    _whole: bool,
+) -> impl FnOnce(F) -> std::pin::Pin<Box<dyn Future<Output = Result<(), String>> + Send>> {
+    |f| {
+        Box::pin(async move {
+            f.await;
+            Ok(())
+        })
+    }
+}
+pub(crate) fn api(
+    l: TcpListener,
+    _l: &Log,
+    _a: Registered,
+    _c: &Config,
+    f: impl Future<Output = ()> + Send + 'static,
+) -> impl Future<Output = Result<(), String>> + Send + 'static {
+    async move {
+        f.await;
+        drop(l);
+        Ok(())
+    }
+}

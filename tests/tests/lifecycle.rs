@@ -1,0 +1,145 @@
+//! Starting, stopping and dying of whole deployments.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use e2e::deployment::{Folder, agents};
+use e2e::http::{ENDED, Submit, text};
+use e2e::instance::{Instance, command, finish};
+use e2e::{Deployment, Shape, eventually, traces, unique};
+use rustix::process::Signal;
+
+fn variables(folder: &Folder) -> Vec<(String, String)> {
+    vec![
+        ("SANDLOG_DATA_DIR".to_owned(), folder.path().join("data").display().to_string()),
+        ("SANDLOG_AGENTS".into(), agents().display().to_string()),
+        ("SANDLOG_PORT".into(), "0".into()),
+        ("SANDLOG_LEASE_SECONDS".into(), "3".into()),
+    ]
+}
+
+#[tokio::test]
+async fn up_ends_all_that_it_started_also_in_the_middle_of_a_run() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut deployment = Deployment::start(Shape::Embedded).await;
+        let http = deployment.http();
+        let head = http.stream(Submit::message("tick 6000 0.1"), Some(2)).await;
+        assert_eq!(head.0.len(), 2);
+        deployment.apis[0].signal(signal);
+        let status = deployment.apis[0].ended().await;
+        assert!(status.success(), "{status}: {}", deployment.apis[0].log());
+        traces::gone(&deployment.data(), Duration::from_secs(10)).await;
+        deployment.apis.clear();
+        deployment.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_outlives_up_in_its_log_and_ends_after_the_next_start() {
+    let folder = Folder::new();
+    let up = Instance::start(&[], &variables(&folder), folder.path()).await;
+    let http = e2e::Http::new(up.url.clone().into_iter().collect());
+    let session = unique("s");
+    let first = http.background(Submit::message("tick 6000 0.1").field("session_id", &session)).await;
+    let second = http.background(Submit::message("say later").field("session_id", &session)).await;
+    http.wait(&text(&first, "run_id"), &["RUNNING"]).await;
+    assert!(up.stop().await.success());
+
+    let up = Instance::start(&[], &variables(&folder), folder.path()).await;
+    let http = e2e::Http::new(up.url.clone().into_iter().collect());
+    http.cancel(&text(&first, "run_id"), 0).await;
+    assert!(ENDED.contains(&text(&http.wait(&text(&first, "run_id"), &ENDED).await, "status").as_str()));
+    assert_eq!(http.wait(&text(&second, "run_id"), &ENDED).await["content"], "later\n");
+    http.resume(&text(&first, "run_id"), None, 0).await.whole(0);
+    assert!(up.stop().await.success());
+    traces::gone(folder.path(), Duration::from_secs(10)).await;
+}
+
+#[tokio::test]
+async fn a_killed_up_leaves_no_postgres_and_the_next_one_has_its_log() {
+    let folder = Folder::new();
+    let up = Instance::start(&[], &variables(&folder), folder.path()).await;
+    let http = e2e::Http::new(up.url.clone().into_iter().collect());
+    let run = http.foreground(Submit::message("say kept")).await;
+    up.kill().await;
+    // At once: the server of the killed one may still be stopping.
+    let up = Instance::start(&[], &variables(&folder), folder.path()).await;
+    let http = e2e::Http::new(up.url.clone().into_iter().collect());
+    assert_eq!(http.wait(&text(&run, "run_id"), &ENDED).await["content"], "kept\n");
+    up.kill().await;
+    traces::gone(&folder.path().join("data"), Duration::from_secs(30)).await;
+}
+
+#[tokio::test]
+async fn a_second_up_of_one_folder_is_refused_and_the_first_goes_on() {
+    let deployment = Deployment::start(Shape::Embedded).await;
+    let second = finish(command(&["up"], deployment.variables())).await;
+    assert!(!second.status.success());
+    let url = deployment.apis[0].url.clone().expect("a url");
+    assert!(second.stderr.contains("another sandlog") && second.stderr.contains(&url), "{}", second.stderr);
+    deployment.http().foreground(Submit::message("say still here")).await;
+    deployment.stop().await;
+}
+
+#[tokio::test]
+async fn a_folder_below_a_private_one_serves_too() {
+    let folder = Folder::new();
+    let private = folder.path().join("private");
+    fs::create_dir(&private).expect("a folder");
+    fs::set_permissions(&private, fs::Permissions::from_mode(0o700)).expect("a mode");
+    let mut variables = variables(&folder);
+    variables[0].1 = private.join("data").display().to_string();
+    let up = Instance::start(&[], &variables, folder.path()).await;
+    let http = e2e::Http::new(up.url.clone().into_iter().collect());
+    assert_eq!(http.foreground(Submit::message("write a.txt b\nread a.txt")).await["content"], "b\n");
+    assert!(up.stop().await.success());
+    traces::gone(folder.path(), Duration::from_secs(10)).await;
+}
+
+#[tokio::test]
+async fn a_worker_alone_leaves_its_sandboxes_to_the_next_which_repeats_nothing() {
+    for kill in [false, true] {
+        let mut deployment = Deployment::start(Shape::Apart { apis: 1, workers: 1 }).await;
+        let http = deployment.http();
+        let head = http.stream(Submit::message("tick 40 0.1"), Some(4)).await;
+        let worker = deployment.workers.remove(0);
+        if kill {
+            worker.kill().await
+        } else {
+            assert!(worker.stop().await.success())
+        }
+        deployment.add_worker().await;
+        let run = http.wait(&head.run_id(), &ENDED).await;
+        let expected: String = (1..=40).map(|tick| format!("tick {tick}\n")).collect();
+        assert_eq!((run["content"].as_str(), &run["attempt"]), (Some(expected.as_str()), &serde_json::json!(1)), "killed: {kill}");
+        let got = http.resume(&head.run_id(), None, 0).await.whole(0);
+        assert_eq!(got.text(), expected);
+        assert_eq!(got.0[..4], head.0);
+        deployment.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_api_alone_accepts_and_a_later_worker_runs() {
+    let mut deployment = Deployment::start(Shape::Apart { apis: 1, workers: 0 }).await;
+    let http = deployment.http();
+    let run = http.background(Submit::message("say at last")).await;
+    deployment.add_worker().await;
+    assert_eq!(http.wait(&text(&run, "run_id"), &ENDED).await["content"], "at last\n");
+    deployment.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_of_an_ended_run_stays_in_the_data_folder() {
+    let deployment = Deployment::start(Shape::Embedded).await;
+    let http = deployment.http();
+    http.foreground(Submit::message("write a.txt b")).await;
+    let data = deployment.data();
+    eventually("the sandbox's folder is gone", Duration::from_secs(20), || async {
+        let session = fs::read_dir(data.join("sandboxes")).ok()?.next()?.ok()?.path();
+        fs::read_dir(session).ok()?.all(|entry| entry.is_ok_and(|entry| !entry.path().is_dir())).then_some(())
+    })
+    .await;
+    deployment.stop().await;
+}
