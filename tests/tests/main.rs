@@ -1,5 +1,7 @@
 //! The quick end-to-end tests: real binaries, real Postgres, real sandboxes.
 
+#![expect(clippy::expect_used, reason = "the message is what a failing test shows")]
+
 mod bad_input;
 mod cases;
 mod command_line;
