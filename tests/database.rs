@@ -29,6 +29,10 @@ impl Database {
         Database { name, server: server.to_owned() }
     }
 
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// DATABASE_URL.
     pub fn functions_url(&self) -> String {
         self.url(FUNCTIONS)

@@ -58,10 +58,7 @@ async fn a_postgres_that_does_not_answer() {
 #[tokio::test]
 async fn a_postgres_that_is_read_only() {
     let database = Database::create();
-    for role in [database.owner_url(), database.functions_url()] {
-        let name = role.rsplit('/').next().expect("a database").to_owned();
-        database.rows(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));
-    }
+    database.rows(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", database.name()));
     let urls = [("DATABASE_URL", database.functions_url()), ("DATABASE_MIGRATE_URL", database.owner_url())];
     for args in [&["up"][..], &["up", "--only", "api"], &["up", "--only", "worker"]] {
         fails(args, &urls, &["Postgres", "read-only"]).await;

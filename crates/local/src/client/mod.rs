@@ -7,6 +7,8 @@ mod follow;
 mod place;
 mod screen;
 mod sse;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::time::Duration;

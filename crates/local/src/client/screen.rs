@@ -34,7 +34,7 @@ impl Screen {
         Screen::new(Box::new(out), terminal)
     }
 
-    fn new(out: Box<dyn Write + Send>, terminal: bool) -> Screen {
+    pub(super) fn new(out: Box<dyn Write + Send>, terminal: bool) -> Screen {
         Screen { out, terminal, since: Instant::now(), frames: 0, state: "PENDING", content: String::new(), line_start: true, drawn: false }
     }
 
@@ -161,15 +161,22 @@ fn brief(value: &Value) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::{Arc, Mutex};
 
     use serde_json::json;
 
     use super::*;
 
+    /// Takes what a screen prints.
     #[derive(Clone, Default)]
-    struct Paper(Arc<Mutex<Vec<u8>>>);
+    pub(in super::super) struct Paper(Arc<Mutex<Vec<u8>>>);
+
+    impl Paper {
+        pub(in super::super) fn text(&self) -> String {
+            String::from_utf8_lossy(&self.0.lock().expect("paper")).into_owned()
+        }
+    }
 
     impl Write for Paper {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -188,8 +195,7 @@ mod tests {
         for frame in frames {
             ending = screen.frame(frame).expect("a frame");
         }
-        let bytes = paper.0.lock().expect("paper").clone();
-        (String::from_utf8(bytes).expect("text"), ending)
+        (paper.text(), ending)
     }
 
     #[test]
