@@ -56,8 +56,8 @@ impl Stack {
         };
         let mut stack = Stack { url: None, order: watch::Sender::new(false), parts: JoinSet::new(), postgres, held };
         if drives {
-            let worker = wiring::worker(&log, sandboxes, config, only.is_none());
-            stack.part("the worker", worker(stack.ordered()));
+            let worker = wiring::worker(&log, sandboxes, config, only.is_none(), stack.ordered())?;
+            stack.part("the worker", worker);
         }
         if let Some(listener) = listener {
             stack.serve(listener, &log, agents, config)?;

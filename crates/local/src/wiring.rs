@@ -9,6 +9,9 @@ use adapters::signals::LocalSignals;
 use adapters::{Driver, Intake, LogError, Reader, Signals};
 use runs::agents::Agents;
 use tokio::net::TcpListener;
+use worker::sandbox::Sandboxes;
+use worker::sandbox::namespace::{self, Namespace};
+use worker::{Stop, Worker, checkpoint};
 
 use crate::config::Config;
 use crate::faults::{Fault, chain};
@@ -58,6 +61,72 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
     Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals: Arc::new(LocalSignals::default()) })
 }
 
+/// The sandboxes that this host can make; none at all is a fault.
+pub(crate) async fn sandboxes(config: &Config) -> Result<Vec<Arc<dyn Sandboxes>>, Fault> {
+    let beside = || namespace::runner_beside().map_err(|cause| Fault::Sandboxes(cause.to_string()));
+    let runner = config.runner.clone().map_or_else(beside, Ok)?;
+    let options = namespace::Options { deployment: config.schema.clone(), runner, bwrap: None, user: namespace::USER };
+    let data = config.data.clone();
+    let opened = tokio::task::spawn_blocking(move || Namespace::open(&data, options)).await;
+    let namespace = match opened {
+        Ok(opened) => opened.map_err(|cause| Fault::Sandboxes(chain(&cause)))?,
+        Err(panic) => return Err(Fault::Sandboxes(panic.to_string())),
+    };
+    for missing in &namespace.capabilities().missing {
+        tracing::warn!("sandboxes on this host: {missing}");
+    }
+    Ok(vec![Arc::new(namespace)])
+}
+
+/// The HTTP function on a listener, until `shutdown`.
+pub(crate) fn api(
+    listener: TcpListener,
+    log: &Log,
+    agents: Registered,
+    config: &Config,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> impl Future<Output = Result<(), String>> + Send + 'static {
+    let parts = api::Parts {
+        intake: log.intake.clone(),
+        reader: log.reader.clone(),
+        signals: log.signals.clone(),
+        agents,
+        options: api::Options { wait_limit: config.wait, ..api::Options::default() },
+    };
+    async move { api::serve(listener, parts, shutdown).await.map_err(|cause| chain(&cause)) }
+}
+
+/// The driving function, until `shutdown`. A whole stack ends its sandboxes with it; a worker alone leaves them to the next one.
+pub(crate) fn worker(
+    log: &Log,
+    sandboxes: Vec<Arc<dyn Sandboxes>>,
+    config: &Config,
+    whole: bool,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<impl Future<Output = Result<(), String>> + Send + 'static, Fault> {
+    let unfit = |cause| Fault::Data { folder: config.checkpoints.clone(), cause };
+    let checkpoints = checkpoint::Folder::open(config.checkpoints.clone()).map_err(unfit)?;
+    let label = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = format!("{label}-{}", std::process::id());
+    let worker = Worker::new(worker::Parts {
+        driver: log.driver.clone(),
+        signals: log.signals.clone(),
+        sandboxes,
+        checkpoints: Arc::new(checkpoints),
+        options: worker::Options { name, label, lease: config.lease, turns: config.workers, ..worker::Options::default() },
+    });
+    let stop = if whole { Stop::EndSandboxes } else { Stop::LeaveSandboxes };
+    Ok(async move {
+        worker
+            .run(async move {
+                shutdown.await;
+                stop
+            })
+            .await;
+        Ok(())
+    })
+}
+
 /// Who a database URL connects as.
 fn role(url: &str) -> Option<String> {
     let parsed = reqwest::Url::parse(url).ok()?;
@@ -86,36 +155,5 @@ mod tests {
         assert_eq!(place("host=db password=secret"), "DATABASE_URL");
         assert_eq!(role("postgres://ann:secret@db/log").as_deref(), Some("ann"));
         assert_eq!(role("postgres:///log"), None);
-    }
-}
-
-// STANDINS
-pub(crate) async fn sandboxes(_c: &Config) -> Result<Vec<()>, Fault> {
-    Ok(Vec::new())
-}
-pub(crate) fn worker<F: Future<Output = ()> + Send + 'static>(
-    _l: &Log,
-    _s: Vec<()>,
-    _c: &Config,
-    _whole: bool,
-) -> impl FnOnce(F) -> std::pin::Pin<Box<dyn Future<Output = Result<(), String>> + Send>> {
-    |f| {
-        Box::pin(async move {
-            f.await;
-            Ok(())
-        })
-    }
-}
-pub(crate) fn api(
-    l: TcpListener,
-    _l: &Log,
-    _a: Registered,
-    _c: &Config,
-    f: impl Future<Output = ()> + Send + 'static,
-) -> impl Future<Output = Result<(), String>> + Send + 'static {
-    async move {
-        f.await;
-        drop(l);
-        Ok(())
     }
 }
