@@ -91,3 +91,40 @@ pub enum Order {
     /// End as soon as the turn is over; kill it first if it is not.
     Dismiss,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said<T: Serialize>(what: &T) -> String {
+        serde_json::to_string(what).unwrap()
+    }
+
+    #[test]
+    fn the_words_of_protocol_1_stay_as_they_are() {
+        let hello = Hello { protocol: 1, deployment: "d".into(), epoch: 7 };
+        assert_eq!(said(&hello), r#"{"protocol":1,"deployment":"d","epoch":7}"#);
+        let welcome = Answer::Welcome(Welcome { protocol: 1, ended: false, end: 9 });
+        assert_eq!(said(&welcome), r#"{"welcome":{"protocol":1,"ended":false,"end":9}}"#);
+        let refused = Answer::Refused(Refused { epoch: 8, why: "epoch".into() });
+        assert_eq!(said(&refused), r#"{"refused":{"epoch":8,"why":"epoch"}}"#);
+        for (order, text) in [
+            (Order::Attach { offset: 1 }, r#"{"order":"attach","offset":1}"#),
+            (Order::Committed { offset: 2 }, r#"{"order":"committed","offset":2}"#),
+            (Order::Inbox { n: 0, len: 5, end: true }, r#"{"order":"inbox","n":0,"len":5,"end":true}"#),
+            (Order::Alive, r#"{"order":"alive"}"#),
+            (Order::Kill { reason: "user".into(), grace_ms: 3 }, r#"{"order":"kill","reason":"user","grace_ms":3}"#),
+            (Order::Dismiss, r#"{"order":"dismiss"}"#),
+        ] {
+            assert_eq!(said(&order), text);
+            assert_eq!(serde_json::from_str::<Order>(text).unwrap(), order);
+        }
+    }
+
+    #[test]
+    fn a_later_release_may_say_more() {
+        let text = r#"{"welcome":{"protocol":1,"ended":true,"end":9,"more":1}}"#;
+        let Answer::Welcome(welcome) = serde_json::from_str(text).unwrap() else { panic!("no welcome") };
+        assert!(welcome.ended);
+    }
+}

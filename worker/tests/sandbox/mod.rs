@@ -1,4 +1,5 @@
 //! Sandboxes on this host: real runners, real namespaces.
 
+mod life;
 mod rig;
 mod turn;
