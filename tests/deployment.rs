@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::{Database, Http, Instance, binaries, traces};
+use crate::{Database, Http, Instance, binaries, eventually, traces};
 
 /// Which processes a deployment has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +118,22 @@ impl Deployment {
         self.workers.push(worker);
     }
 
+    /// A worker with variables that go before the deployment's.
+    pub async fn add_worker_with(&mut self, more: &[(&str, &str)]) {
+        let mut variables = self.variables.clone();
+        variables.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let worker = Instance::start(&["--only", "worker"], &variables, self.folder.path()).await;
+        self.workers.push(worker);
+    }
+
+    /// Where the database's server is, as `HOST:PORT`, and the functions' URL through another port.
+    pub fn database_through_a_proxy(&self) -> (String, impl Fn(u16) -> String + use<>) {
+        let url = self.database.as_ref().expect("a database that is shared").functions_url();
+        let server = url.split(['@', '/']).find(|part| part.contains(':') && !part.ends_with(':')).expect("HOST:PORT").to_owned();
+        let (before, after) = url.split_once(&server).map(|(before, after)| (before.to_owned(), after.to_owned())).expect("its parts");
+        (server, move |port| format!("{before}127.0.0.1:{port}{after}"))
+    }
+
     /// A client of the instances that serve.
     pub fn http(&self) -> Http {
         Http::new(self.apis.iter().filter_map(|api| api.url.clone()).collect())
@@ -129,6 +145,14 @@ impl Deployment {
 
     pub fn variables(&self) -> &[(String, String)] {
         &self.variables
+    }
+
+    /// Waits until workers have cleared away every sandbox: what one left that was killed at the end of a turn, the next one sweeps.
+    pub async fn cleared(&self) {
+        let below = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let sessions = self.data().join("sandboxes");
+        let standing = || below(sessions.clone()).flat_map(below).any(|path| path.is_dir());
+        eventually("no sandbox", Duration::from_secs(40), || async { (!standing()).then_some(()) }).await;
     }
 
     /// Stops all, and asserts that each ended well and that nothing is left.

@@ -37,12 +37,7 @@ fn trace(pid: &str, mark: &str) -> Option<String> {
 
 /// Waits until nothing is left, or panics with what is.
 pub async fn gone(folder: &Path, limit: Duration) {
-    let last = std::cell::RefCell::new(Vec::new());
-    let what = || {
-        *last.borrow_mut() = of(folder);
-        let empty = last.borrow().is_empty();
-        async move { empty.then_some(()) }
-    };
-    let waited = tokio::time::timeout(limit, eventually("no trace", limit * 2, what)).await;
-    assert!(waited.is_ok(), "left after {limit:?}:\n{}", last.borrow().join("\n"));
+    let none_left = eventually("no trace", limit * 2, || async { of(folder).is_empty().then_some(()) });
+    let waited = tokio::time::timeout(limit, none_left).await;
+    assert!(waited.is_ok(), "left after {limit:?}:\n{}", of(folder).join("\n"));
 }

@@ -5,5 +5,6 @@
 mod bad_input;
 mod cases;
 mod command_line;
+mod crash;
 mod imports;
 mod lifecycle;
