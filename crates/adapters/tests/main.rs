@@ -7,6 +7,8 @@ mod cases;
 #[cfg(test)]
 mod kit;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod world;
 
 macro_rules! suite {
