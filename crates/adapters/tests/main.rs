@@ -9,6 +9,8 @@ mod kit;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod schema;
+#[cfg(test)]
 mod world;
 
 macro_rules! suite {
