@@ -7,6 +7,10 @@ mod cases;
 #[cfg(test)]
 mod kit;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
+mod schema;
+#[cfg(test)]
 mod world;
 
 macro_rules! suite {

@@ -45,15 +45,19 @@ pub fn attempt_failed(run: &Run, class: FailureClass, error: &str, now: i64) -> 
     }
 }
 
-/// The turn is over: the checkpoint, where one was taken, and the terminal event.
+/// The turn is over: the checkpoint, where one was taken, and the terminal event. A turn whose workspace is not saved has not completed: the
+/// next one could not go on from it.
 pub fn finish(verdict: Verdict, checkpoint: Option<(String, u64)>) -> Vec<Event> {
-    let saved = checkpoint.map(|(checkpoint, bytes)| Event::CheckpointSaved { checkpoint, bytes });
     let end = match verdict {
+        Verdict::Completed { content, truncated, metrics, .. } if checkpoint.is_none() => {
+            Event::Failed { error: "the workspace was not saved".into(), error_type: "checkpoint".into(), started: true, content, truncated, metrics }
+        }
         Verdict::Completed { content, content_type, truncated, metrics } => Event::Completed { content, content_type, truncated, metrics },
         Verdict::Failed { error, error_type, started, content, truncated, metrics } => {
             Event::Failed { error, error_type, started, content, truncated, metrics }
         }
     };
+    let saved = checkpoint.map(|(checkpoint, bytes)| Event::CheckpointSaved { checkpoint, bytes });
     saved.into_iter().chain([end]).collect()
 }
 

@@ -125,7 +125,7 @@ impl State {
             ended_at: projection.ended_at,
             submitted,
             terminal: run.log.last().map(|last| &last.event).filter(|event| event.is_terminal()).cloned(),
-            waiting_on: unended.next_back().copied(),
+            waiting_on: if run.has_ended() { None } else { unended.next_back().copied() },
             waiting_for: self.waiting_for(run_id, session, now),
         })
     }

@@ -2,7 +2,7 @@
 
 mod postgres;
 
-pub(crate) use postgres::postgres;
+pub(crate) use postgres::{Schema, client, postgres};
 
 use std::sync::Arc;
 
