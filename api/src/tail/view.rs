@@ -18,7 +18,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(crate) enum Step {
-    Chunk(Chunk),
+    /// The frames after those before. Where the log no longer keeps frame `asked`, the chunk starts later, and whoever shows it says so.
+    Chunk {
+        asked: u32,
+        chunk: Chunk,
+    },
     /// What is stored has been given; from here on frames come as they are committed. Said once.
     Live,
     End,
@@ -75,6 +79,10 @@ impl View {
 
     pub(crate) fn is_done(&self) -> bool {
         self.done
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     pub(crate) fn index(&self) -> u32 {
@@ -167,7 +175,8 @@ impl View {
     }
 
     fn give(&mut self, chunk: Chunk) -> Step {
-        (self.next, self.placed, self.done) = (chunk.next, true, chunk.terminal);
-        Step::Chunk(chunk)
+        let asked = std::mem::replace(&mut self.next, chunk.next);
+        (self.placed, self.done) = (true, chunk.terminal);
+        Step::Chunk { asked, chunk }
     }
 }

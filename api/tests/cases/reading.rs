@@ -102,8 +102,12 @@ async fn a_session_is_read_with_its_runs_and_erased_once_they_have_ended() {
     let rest = stage.get(&format!("/sessions/s%2F1/runs?cursor={next}")).await;
     assert_eq!((rest.json().as_array().unwrap().len(), rest.headers.get("x-next-cursor")), (1, None));
 
-    assert_eq!(stage.ask(delete("/sessions/s%2F1")).await.status, StatusCode::CONFLICT);
     let runs = rest.json();
+    let one = format!("/sessions/s%2F1/runs/{}", runs[0]["run_id"].as_str().unwrap());
+    assert_eq!(stage.get(&one).await.json(), runs[0]);
+    assert_eq!(stage.get("/sessions/s%2F1/runs/01890a5d-ac96-774b-bcce-b302099a8057").await.detail(), "Run not found");
+
+    assert_eq!(stage.ask(delete("/sessions/s%2F1")).await.status, StatusCode::CONFLICT);
     for _ in 0..2 {
         stage.worker().await.complete_at_once().await;
     }

@@ -7,6 +7,7 @@ use api::Options;
 use futures_util::future::join_all;
 use proptest::prelude::*;
 use runs::Frame;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::kit::{Seen, Stage, Worker, eventually, form};
@@ -213,6 +214,25 @@ async fn a_viewer_that_claims_to_have_seen_more_than_there_is_gets_what_comes_af
     is_the_log(&stage, run, 3, &got).await;
     assert!(beyond.frames().await.is_empty());
     honest.await.unwrap();
+}
+
+#[tokio::test]
+async fn frames_that_are_no_longer_kept_are_told_of() {
+    let stage = Stage::with(Options { tick: Duration::from_millis(2), ..Options::default() });
+    let mut worker = started(&stage).await;
+    let run = worker.run_id;
+    for _ in 0..9 {
+        worker.say(&["line"]).await;
+    }
+    worker.complete("done").await;
+    stage.reader.kept_from.store(4, Ordering::SeqCst);
+    let mut open = stage.resume(run, Some(0)).await;
+    assert_eq!(open.next().await.unwrap().event, "replay");
+    let gap = open.next().await.unwrap();
+    let expected = json!({ "event": "gap", "run_id": run, "from": 1, "to": 3, "reason": "no longer kept" });
+    assert_eq!((gap.id, gap.event.as_str(), gap.data), (None, "gap", expected));
+    let got = open.frames().await;
+    is_the_log(&stage, run, 4, &got).await;
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The api on the memory log, what a client does with it, and a worker that appends what the case says.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use adapters::memory::Memory;
@@ -31,6 +31,8 @@ pub(crate) struct Watched {
     memory: Arc<Memory>,
     pub(crate) tails: AtomicUsize,
     pub(crate) pages: AtomicUsize,
+    /// Frames before it are no longer kept.
+    pub(crate) kept_from: AtomicU32,
     pub(crate) down: AtomicBool,
     pub(crate) panics: AtomicBool,
 }
@@ -69,7 +71,7 @@ impl Reader for Watched {
 
     async fn frames(&self, run_id: Uuid, index: u32, limit: u32) -> Result<Vec<Recorded>, LogError> {
         self.pages.fetch_add(1, Ordering::SeqCst);
-        self.up()?.frames(run_id, index, limit).await
+        self.up()?.frames(run_id, index.max(self.kept_from.load(Ordering::SeqCst)), limit).await
     }
 
     async fn tail(&self, from: &[(Uuid, u32)], limit: u32) -> Result<Vec<(Uuid, Recorded)>, LogError> {
@@ -102,6 +104,7 @@ impl Stage {
             memory: memory.clone(),
             tails: AtomicUsize::new(0),
             pages: AtomicUsize::new(0),
+            kept_from: AtomicU32::new(0),
             down: AtomicBool::new(false),
             panics: AtomicBool::new(false),
         });
