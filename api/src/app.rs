@@ -62,6 +62,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/sessions", get(sessions::list))
         .route("/sessions/{session}", get(sessions::one).delete(sessions::erase))
         .route("/sessions/{session}/runs", get(sessions::runs))
+        .route("/sessions/{session}/runs/{run}", get(sessions::run))
         .fallback(async || Refusal::NotFound)
         .method_not_allowed_fallback(async || Refusal::Method)
         .layer(DefaultBodyLimit::max(submit::BODY_LIMIT))

@@ -51,6 +51,7 @@ impl Fault {
 pub(crate) enum Refusal {
     NotFound,
     Method,
+    Slow,
     AgentNotFound,
     RunNotFound,
     SessionNotFound,
@@ -81,6 +82,7 @@ impl Refusal {
         match self {
             Self::NotFound | Self::AgentNotFound | Self::RunNotFound | Self::SessionNotFound => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Slow => StatusCode::REQUEST_TIMEOUT,
             Self::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Metadata | Self::Options(_) | Self::Version | Self::AudioOrVideo | Self::EmptyUpload(_) | Self::NoQueue => StatusCode::BAD_REQUEST,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -95,6 +97,7 @@ impl Refusal {
         match self {
             Self::NotFound => "Not Found".into(),
             Self::Method => "Method Not Allowed".into(),
+            Self::Slow => "The body did not come in".into(),
             Self::AgentNotFound => "Agent not found".into(),
             Self::RunNotFound => "Run not found".into(),
             Self::SessionNotFound => "Session not found".into(),

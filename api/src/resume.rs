@@ -28,12 +28,12 @@ pub(crate) async fn resume(
 
     let run = runs::find(&app, &agent_id, &run_id, query.get("session_id")?).await?;
     let identity = Arc::new(Identity::new(run.run_id, &run.session_id, &run.agent_id));
-    let view = app.tails.view(identity.clone(), next);
+    let view = app.tails.view(identity, next);
     let view = if run.status.has_ended() { view.of_an_ended_run() } else { view };
     if browser && run.status.has_ended() && app.reader.frames(run.run_id, view.index(), 1).await?.is_empty() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    Ok(stream::response(&app, view, Some(Announce::new(identity, run.status))))
+    Ok(stream::response(&app, view, Some(Announce::new(run.status))))
 }
 
 /// Of the address and, in a POST, of the body.

@@ -8,6 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
 use serde_json::{Value, json};
+use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::app::App;
@@ -62,7 +63,7 @@ pub(crate) async fn cancel(State(app): State<Arc<App>>, Ids((agent_id, run_id)):
 /// On a task of its own: a client that goes away half way does not keep the others from hearing of it.
 async fn wish(app: &Arc<App>, agent_id: String, run_id: Uuid) -> Result<Option<CancelAnswer>, Refusal> {
     let app = app.clone();
-    let wishing = tokio::spawn(async move {
+    let wishing = async move {
         let answer = app.intake.cancel(&agent_id, run_id, None).await?;
         if answer.as_ref().is_some_and(|answer| answer.cancel_requested) {
             app.signals.send(Signal::Cancel(run_id));
@@ -71,6 +72,6 @@ async fn wish(app: &Arc<App>, agent_id: String, run_id: Uuid) -> Result<Option<C
             app.signals.send(Signal::Work);
         }
         Ok(answer)
-    });
-    wishing.await.map_err(|_| Refusal::Crashed)?
+    };
+    tokio::spawn(wishing.in_current_span()).await.map_err(|_| Refusal::Crashed)?
 }

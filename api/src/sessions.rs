@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adapters::{Erased, RunsQuery, Signal};
+use adapters::{Erased, RunRow, RunsQuery, Signal};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, Uri};
@@ -43,20 +43,26 @@ pub(crate) async fn runs(State(app): State<Arc<App>>, Ids(session_id): Ids<Strin
     app.reader.session(&session_id, None).await?.ok_or(Refusal::SessionNotFound)?;
     let asked = RunsQuery { session_id: Some(&session_id), user_id: query.get("user_id")?, status, cursor, limit, ..RunsQuery::default() };
     let page = app.reader.runs(asked, None).await?;
-    let runs: Vec<_> = page
-        .items
-        .iter()
-        .map(|row| {
-            let mut run = show::run(row);
-            run["run_input"] = json!(row.submitted.input.message);
-            run
-        })
-        .collect();
+    let runs: Vec<_> = page.items.iter().map(show_run).collect();
     let mut response = Json(runs).into_response();
     if let Some(next) = page.next.and_then(|next| HeaderValue::from_str(&next.0.to_string()).ok()) {
         response.headers_mut().insert("x-next-cursor", next);
     }
     Ok(response)
+}
+
+pub(crate) async fn run(State(app): State<Arc<App>>, Ids((session_id, run_id)): Ids<(String, String)>) -> Result<Json<Value>, Refusal> {
+    possible(&session_id)?;
+    let session = app.reader.session(&session_id, None).await?.ok_or(Refusal::SessionNotFound)?;
+    let run = run_routes::find(&app, &session.agent_id, &run_id, Some(&session_id)).await?;
+    Ok(Json(show_run(&run)))
+}
+
+/// Where Agno's client reads a run of a session, it looks for the message in a field of its own.
+fn show_run(row: &RunRow) -> Value {
+    let mut run = show::run(row);
+    run["run_input"] = json!(row.submitted.input.message);
+    run
 }
 
 pub(crate) async fn erase(State(app): State<Arc<App>>, Ids(session_id): Ids<String>) -> Result<StatusCode, Refusal> {

@@ -13,7 +13,6 @@ use futures_util::stream;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::app::App;
-use crate::render::Identity;
 use crate::tail::{Step, View};
 
 const KEEPALIVE: Bytes = Bytes::from_static(b": keepalive\n\n");
@@ -22,16 +21,15 @@ const RETRY: Bytes = Bytes::from_static(b"retry: 1000\n\n");
 
 /// Control frames of a resumed stream: what comes next is stored, and then live. A submission's own stream has none.
 pub(crate) struct Announce {
-    identity: Arc<Identity>,
     /// Sent before the first stored frame: `replay` of an ended run, `catch_up` of one that goes on.
     stored: Option<&'static str>,
     status: &'static str,
 }
 
 impl Announce {
-    pub(crate) fn new(identity: Arc<Identity>, status: ::runs::Status) -> Self {
+    pub(crate) fn new(status: ::runs::Status) -> Self {
         let stored = if status.has_ended() { "replay" } else { "catch_up" };
-        Self { identity, stored: Some(stored), status: status.name() }
+        Self { stored: Some(stored), status: status.name() }
     }
 }
 
@@ -91,12 +89,16 @@ impl Wire {
 
     fn take(&mut self, step: Step) {
         match step {
-            Step::Chunk(chunk) => {
+            Step::Chunk { asked, chunk } => {
                 if let Some(announce) = &mut self.announce
                     && let Some(name) = announce.stored.take()
                 {
                     let fields = format!(",\"status\":\"{}\",\"from\":{}", announce.status, chunk.first);
-                    self.ready.push_back(announce.identity.control(name, &fields));
+                    self.control(name, &fields);
+                }
+                if chunk.first > asked {
+                    let fields = format!(",\"from\":{asked},\"to\":{},\"reason\":\"no longer kept\"", chunk.first - 1);
+                    self.control("gap", &fields);
                 }
                 self.ready.push_back(chunk.text);
             }
@@ -105,10 +107,14 @@ impl Wire {
                     // What comes from now on is not stored beforehand.
                     announce.stored = None;
                     let fields = format!(",\"from\":{}", self.view.index());
-                    self.ready.push_back(announce.identity.control("subscribed", &fields));
+                    self.control("subscribed", &fields);
                 }
             }
             Step::End => self.over = true,
         }
+    }
+
+    fn control(&mut self, name: &str, fields: &str) {
+        self.ready.push_back(self.view.identity().control(name, fields));
     }
 }

@@ -68,6 +68,9 @@ pub(crate) async fn parameters(request: Request) -> Result<Vec<(String, String)>
 }
 
 fn json(bytes: &[u8]) -> Result<Body, Refusal> {
+    if bytes.is_empty() {
+        return Ok(Body::default());
+    }
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(fields)) => Ok(Body { fields: fields.into_iter().collect(), uploads: Vec::new() }),
         Ok(_) => Err(malformed("must be a JSON object")),

@@ -7,16 +7,18 @@ mod form;
 mod media;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::runs::agents::Agent;
 use ::runs::{Event, Input, InputFile, Status, Submitted};
-use adapters::{Accepted, RunRow, Signal, Submission};
+use adapters::{Accepted, LogError, RunRow, Signal, Submission};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::{LOCATION, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use tracing::Instrument;
 
 use crate::app::App;
 use crate::edge::Ids;
@@ -26,13 +28,16 @@ use crate::{show, stream};
 pub(crate) use body::{BODY_LIMIT, parameters};
 use check::{Asked, check};
 
+/// For a body to come in: a client that stalls does not hold what it has sent for ever.
+const BODY_TIME: Duration = Duration::from_secs(120);
 const KEY: &str = "idempotency-key";
 const KEY_CHARACTERS: usize = 512;
 
 pub(crate) async fn submit(State(app): State<Arc<App>>, Ids(agent_id): Ids<String>, request: Request) -> Result<Response, Refusal> {
     let agent = app.agent(&agent_id)?.clone();
     let headers = request.headers().clone();
-    let asked = check(body::read(request).await?)?;
+    let body = tokio::time::timeout(BODY_TIME, body::read(request)).await.map_err(|_| Refusal::Slow)??;
+    let asked = check(body)?;
     let key = key(&headers)?.map(|key| (key, fingerprint::fingerprint(&agent_id, &asked)));
     let (streamed, background) = (asked.stream, asked.background);
     let accepted = accept(&app, submission(agent, asked, key)).await?;
@@ -55,12 +60,12 @@ pub(crate) async fn submit(State(app): State<Arc<App>>, Ids(agent_id): Ids<Strin
 /// On a task of its own: a client that goes away half way leaves either nothing or a run that is told of.
 async fn accept(app: &Arc<App>, submission: Submission) -> Result<Accepted, Refusal> {
     let app = app.clone();
-    let accepting = tokio::spawn(async move {
+    let accepting = async move {
         let accepted = app.intake.submit(submission).await?;
         app.signals.send(Signal::Work);
         Ok::<_, Refusal>(accepted)
-    });
-    accepting.await.map_err(|_| Refusal::Crashed)?
+    };
+    tokio::spawn(accepting.in_current_span()).await.map_err(|_| Refusal::Crashed)?
 }
 
 fn submission(agent: Agent, asked: Asked, key: Option<(String, Vec<u8>)>) -> Submission {
@@ -98,26 +103,17 @@ fn pending(accepted: &Accepted, status: Status) -> Response {
     (StatusCode::ACCEPTED, Json(body)).into_response()
 }
 
-/// Waits for the run's end without looking at its frames, for as long as the limit allows.
+/// The run once it has ended, or 202 with how far it is. It is accepted by now: a log that does not answer changes nothing about that.
 async fn wait(app: &App, agent_id: &str, accepted: &Accepted) -> Result<Response, Refusal> {
-    let limit = tokio::time::sleep(app.options.wait_limit);
-    let identity = Arc::new(Identity::new(accepted.run_id, &accepted.session_id, agent_id));
-    let mut run = None;
-    let mut feed = if accepted.new {
-        app.tails.feed(&identity, 0)
-    } else {
-        let feed = app.tails.feed(&identity, app.tails.head(accepted.run_id).await?);
-        run = app.reader.run(agent_id, accepted.run_id, None).await?.filter(|run| run.status.has_ended());
-        feed
+    let run = tokio::select! {
+        run = end(app, agent_id, accepted) => run,
+        () = tokio::time::sleep(app.options.wait_limit) => app.reader.run(agent_id, accepted.run_id, None).await,
+        () = app.closed() => Ok(None),
     };
-    if run.is_none() {
-        tokio::select! {
-            () = feed.ended() => {}
-            () = limit => {}
-            () = app.closed() => {}
-        }
-        run = app.reader.run(agent_id, accepted.run_id, None).await?;
-    }
+    let run = run.unwrap_or_else(|error| {
+        tracing::warn!(error = &error as &dyn std::error::Error, run = %accepted.run_id, "api.submit: the log does not say how the run goes");
+        None
+    });
     match run {
         Some(run) if run.status.has_ended() => ended(&run),
         run => {
@@ -126,6 +122,27 @@ async fn wait(app: &App, agent_id: &str, accepted: &Accepted) -> Result<Response
             Ok(response)
         }
     }
+}
+
+/// Waits for the run's end, without looking at its frames.
+async fn end(app: &App, agent_id: &str, accepted: &Accepted) -> Result<Option<RunRow>, LogError> {
+    let identity = Arc::new(Identity::new(accepted.run_id, &accepted.session_id, agent_id));
+    let read = || app.reader.run(agent_id, accepted.run_id, None);
+    let mut feed = if accepted.new {
+        app.tails.feed(&identity, 0)
+    } else {
+        if accepted.status.has_ended() {
+            return read().await;
+        }
+        let feed = app.tails.feed(&identity, app.tails.head(accepted.run_id).await?);
+        // It may have ended before its end could be seen here.
+        if let Some(run) = read().await?.filter(|run| run.status.has_ended()) {
+            return Ok(Some(run));
+        }
+        feed
+    };
+    feed.ended().await;
+    read().await
 }
 
 fn ended(run: &RunRow) -> Result<Response, Refusal> {

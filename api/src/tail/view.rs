@@ -18,7 +18,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(crate) enum Step {
-    Chunk(Chunk),
+    /// The frames after those before. Where the log no longer keeps frame `asked`, the chunk starts later, and whoever shows it says so.
+    Chunk {
+        asked: u32,
+        chunk: Chunk,
+    },
     /// What is stored has been given; from here on frames come as they are committed. Said once.
     Live,
     End,
@@ -30,6 +34,8 @@ pub(crate) struct View {
     identity: Arc<Identity>,
     next: u32,
     page: u32,
+    /// The last page was not full.
+    near: bool,
     feed: Option<Feed>,
     /// The run has been looked at since the feed was taken.
     live: bool,
@@ -44,7 +50,19 @@ pub(crate) struct View {
 impl View {
     pub(super) fn new(shared: Arc<Shared>, identity: Arc<Identity>, next: u32) -> Self {
         let next = next.min(INDEX_END);
-        Self { shared, identity, next, page: FIRST_PAGE, feed: None, live: false, ended: false, placed: next == 0, done: false, pause: PAUSE }
+        Self {
+            shared,
+            identity,
+            next,
+            page: FIRST_PAGE,
+            near: false,
+            feed: None,
+            live: false,
+            ended: false,
+            placed: next == 0,
+            done: false,
+            pause: PAUSE,
+        }
     }
 
     /// The run has just been accepted: nothing is stored, and there is no need to look.
@@ -61,6 +79,10 @@ impl View {
 
     pub(crate) fn is_done(&self) -> bool {
         self.done
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     pub(crate) fn index(&self) -> u32 {
@@ -94,6 +116,10 @@ impl View {
             }
             let Some(feed) = &mut self.feed else {
                 if let Some(chunk) = self.stored().await? {
+                    // The end of what is stored is near. A run that writes all the time would else be read page by page for ever.
+                    if self.near && !self.ended && !chunk.terminal {
+                        self.feed = Some(self.shared.feed(&self.identity, chunk.next));
+                    }
                     return Ok(self.give(chunk));
                 }
                 if self.ended {
@@ -136,6 +162,7 @@ impl View {
     async fn stored(&mut self) -> Result<Option<Chunk>, LogError> {
         let events = self.shared.reader.frames(self.identity.run_id, self.next, self.page).await?;
         let chunk = self.identity.chunk(&events, self.next);
+        self.near = events.len() < self.page as usize;
         if let Some(chunk) = &chunk {
             self.page = if chunk.text.len() > LONG { (self.page / 4).max(1) } else { (self.page * 2).min(LARGEST_PAGE) };
         }
@@ -148,7 +175,8 @@ impl View {
     }
 
     fn give(&mut self, chunk: Chunk) -> Step {
-        (self.next, self.placed, self.done) = (chunk.next, true, chunk.terminal);
-        Step::Chunk(chunk)
+        let asked = std::mem::replace(&mut self.next, chunk.next);
+        (self.placed, self.done) = (true, chunk.terminal);
+        Step::Chunk { asked, chunk }
     }
 }

@@ -1,0 +1,6 @@
+mod bodies;
+mod reading;
+mod refusals;
+mod sockets;
+mod streams;
+mod tailing;

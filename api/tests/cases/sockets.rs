@@ -1,0 +1,113 @@
+//! On a real listener: clients that stall, that go away, and the end of the process.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use api::Options;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::kit::{LIMIT, Stage, eventually};
+
+struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+async fn serve(stage: &Stage) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let shutdown = async move {
+        let _ = stopped.await;
+    };
+    let task = tokio::spawn(api::serve(listener, stage.parts.clone(), shutdown));
+    Server { address, stop: Some(stop), task }
+}
+
+async fn ask(address: SocketAddr, request: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+/// Reads until the text has come.
+async fn read_to(stream: &mut TcpStream, text: &str) -> String {
+    let (mut got, mut buffer) = (String::new(), [0; 4096]);
+    while !got.contains(text) {
+        let length = tokio::time::timeout(LIMIT, stream.read(&mut buffer)).await.expect("it comes").unwrap();
+        assert!(length > 0, "closed after {got:?}");
+        got.push_str(&String::from_utf8_lossy(&buffer[..length]));
+    }
+    got
+}
+
+#[tokio::test]
+async fn streams_end_with_retry_when_the_process_is_to_end() {
+    let stage = Stage::new();
+    let mut server = serve(&stage).await;
+    let run = stage.accepted(&[("message", "x")]).await;
+    let mut viewer = ask(server.address, &format!("GET /agents/echo/runs/{run}/resume HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+    read_to(&mut viewer, "event: subscribed").await;
+    let form = "message=y&stream=false";
+    let request = format!(
+        "POST /agents/echo/runs HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{form}",
+        form.len()
+    );
+    let mut waiting = ask(server.address, &request).await;
+    eventually(|| async { stage.get("/agents/echo/runs").await.json()["data"].as_array().unwrap().len() == 2 }).await;
+    server.stop.take().unwrap().send(()).unwrap();
+    assert!(read_to(&mut viewer, "0\r\n\r\n").await.contains("retry: 1000\n\n"));
+    assert!(read_to(&mut waiting, "\r\n\r\n").await.starts_with("HTTP/1.1 202"));
+    tokio::time::timeout(LIMIT, server.task).await.expect("the server ends").unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_viewer_that_stops_reading_is_dropped() {
+    let options = Options { tick: Duration::from_millis(2), stalled_limit: Duration::from_millis(800), ..Options::default() };
+    let stage = Stage::with(options);
+    let server = serve(&stage).await;
+    stage.accepted(&[("message", "x")]).await;
+    let mut worker = stage.worker().await;
+    worker.start().await;
+    let mut viewer = ask(server.address, &format!("GET /agents/echo/runs/{}/resume HTTP/1.1\r\nhost: x\r\n\r\n", worker.run_id)).await;
+    read_to(&mut viewer, "event: subscribed").await;
+    // More than the kernel's buffers take.
+    let line = "x".repeat(1024 * 1024);
+    for _ in 0..24 {
+        worker.say(&[&line]).await;
+    }
+    // Nobody else looks, so the tail falls silent only when the connection is gone.
+    let calls = || stage.reader.tails.load(Ordering::SeqCst);
+    let mut last = usize::MAX;
+    eventually(|| {
+        let quiet = calls() == last;
+        last = calls();
+        async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            quiet
+        }
+    })
+    .await;
+    drop(viewer);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_cancels_nothing() {
+    let stage = Stage::new();
+    let server = serve(&stage).await;
+    let request =
+        "POST /agents/echo/runs HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: 9\r\n\r\nmessage=x";
+    let mut client = ask(server.address, request).await;
+    read_to(&mut client, "text/event-stream").await;
+    drop(client);
+    let mut worker = stage.worker().await;
+    let run = worker.run_id;
+    worker.start().await;
+    worker.complete("done").await;
+    assert_eq!(stage.get(&format!("/agents/echo/runs/{run}")).await.json()["status"], "COMPLETED");
+}

@@ -1,0 +1,360 @@
+//! The api on the memory log, what a client does with it, and a worker that appends what the case says.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use adapters::memory::Memory;
+use adapters::{ClaimRequest, Cursor, Driver, Finish, Holding, LogError, Page, Place, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
+use adapters::{Health, Signal, Signals, signals::LocalSignals};
+use api::{Options, Parts};
+use async_trait::async_trait;
+use axum::Router;
+use axum::body::{Body, BodyDataStream};
+use axum::http::{HeaderMap, Request, StatusCode, header};
+use futures_util::StreamExt;
+use runs::agents::{Agents, parse};
+use runs::{Event, Frame, Metrics, Output, Recorded, Requested, frame};
+use serde_json::Value;
+use tower::ServiceExt;
+use uuid::Uuid;
+
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) fn agents() -> Agents {
+    let command = "harness = \"command\"\ncommand = [\"cat\"]\nnetwork = \"none\"\n";
+    parse(&format!("[agents.echo]\nname = \"Echo\"\n{command}[agents.other]\nmodel = \"m-1\"\n{command}")).unwrap()
+}
+
+/// A reader that counts, and fails when it is told to.
+pub(crate) struct Watched {
+    memory: Arc<Memory>,
+    pub(crate) tails: AtomicUsize,
+    pub(crate) pages: AtomicUsize,
+    /// Frames before it are no longer kept.
+    pub(crate) kept_from: AtomicU32,
+    pub(crate) down: AtomicBool,
+    pub(crate) panics: AtomicBool,
+}
+
+impl Watched {
+    fn up(&self) -> Result<&Memory, LogError> {
+        assert!(!self.panics.load(Ordering::SeqCst), "the reader panics, as the case wants");
+        if self.down.load(Ordering::SeqCst) { Err(LogError::Unreachable("down, says the case: secret".into())) } else { Ok(&self.memory) }
+    }
+}
+
+#[async_trait]
+impl Reader for Watched {
+    async fn run(&self, agent_id: &str, run_id: Uuid, scope: Scope<'_>) -> Result<Option<RunRow>, LogError> {
+        self.up()?.run(agent_id, run_id, scope).await
+    }
+
+    async fn runs(&self, query: RunsQuery<'_>, scope: Scope<'_>) -> Result<RunPage, LogError> {
+        self.up()?.runs(query, scope).await
+    }
+
+    async fn session(&self, session_id: &str, scope: Scope<'_>) -> Result<Option<SessionRow>, LogError> {
+        self.up()?.session(session_id, scope).await
+    }
+
+    async fn sessions(
+        &self,
+        user: Option<&str>,
+        agent: Option<&str>,
+        cursor: Option<Cursor>,
+        limit: u32,
+        scope: Scope<'_>,
+    ) -> Result<Page<SessionRow>, LogError> {
+        self.up()?.sessions(user, agent, cursor, limit, scope).await
+    }
+
+    async fn frames(&self, run_id: Uuid, index: u32, limit: u32) -> Result<Vec<Recorded>, LogError> {
+        self.pages.fetch_add(1, Ordering::SeqCst);
+        self.up()?.frames(run_id, index.max(self.kept_from.load(Ordering::SeqCst)), limit).await
+    }
+
+    async fn tail(&self, from: &[(Uuid, u32)], limit: u32) -> Result<Vec<(Uuid, Recorded)>, LogError> {
+        self.tails.fetch_add(1, Ordering::SeqCst);
+        self.up()?.tail(from, limit).await
+    }
+
+    async fn health(&self) -> Result<Health, LogError> {
+        self.up()?.health().await
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Stage {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) reader: Arc<Watched>,
+    pub(crate) signals: Arc<LocalSignals>,
+    pub(crate) parts: Parts,
+    pub(crate) router: Router,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    pub(crate) fn with(options: Options) -> Self {
+        let (memory, signals) = (Arc::new(Memory::new()), Arc::new(LocalSignals::default()));
+        let reader = Arc::new(Watched {
+            memory: memory.clone(),
+            tails: AtomicUsize::new(0),
+            pages: AtomicUsize::new(0),
+            kept_from: AtomicU32::new(0),
+            down: AtomicBool::new(false),
+            panics: AtomicBool::new(false),
+        });
+        let parts = Parts { intake: memory.clone(), reader: reader.clone(), signals: signals.clone(), agents: Arc::new(agents()), options };
+        let router = api::router(parts.clone());
+        Self { memory, reader, signals, parts, router }
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Open {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        Open { status: parts.status, headers: parts.headers, body: body.into_data_stream(), rest: String::new() }
+    }
+
+    pub(crate) async fn ask(&self, request: Request<Body>) -> Answer {
+        self.send(request).await.read().await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.ask(Request::get(path).body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn form(&self, fields: &[(&str, &str)]) -> Answer {
+        self.ask(form("/agents/echo/runs", fields)).await
+    }
+
+    /// A run in the background.
+    pub(crate) async fn accepted(&self, fields: &[(&str, &str)]) -> Uuid {
+        let answer = self.form(&[fields, &[("stream", "false"), ("background", "true")]].concat()).await;
+        assert_eq!(answer.status, StatusCode::ACCEPTED, "{}", answer.text);
+        answer.json()["run_id"].as_str().unwrap().parse().unwrap()
+    }
+
+    pub(crate) async fn resume(&self, run: Uuid, last: Option<u32>) -> Open {
+        let query = last.map(|last| format!("?last_event_index={last}")).unwrap_or_default();
+        let open = self.send(Request::get(format!("/agents/echo/runs/{run}/resume{query}")).body(Body::empty()).unwrap()).await;
+        assert_eq!(open.status, StatusCode::OK);
+        open
+    }
+
+    /// Claims a run, whichever waits longest.
+    pub(crate) async fn worker(&self) -> Worker {
+        let hosts = vec![("namespace".to_owned(), "host".to_owned())];
+        let request = ClaimRequest { worker: "worker".into(), hosts, lease_ms: 600_000, dead_man_ms: 600_000, session: None };
+        let claim = self.memory.claim(&request).await.unwrap().expect("a run waits");
+        let events = self.memory.events(claim.run_id, 0, 100).await.unwrap();
+        let last = events.last().unwrap();
+        Worker {
+            stage: self.clone(),
+            run_id: claim.run_id,
+            holding: Holding { session: claim.session, claim: claim.claim },
+            seq: last.seq + 1,
+            index: last.next_index(),
+            attempt: 0,
+        }
+    }
+
+    /// The whole log as the JSON of its frames.
+    pub(crate) async fn log(&self, run: Uuid) -> Vec<Frame> {
+        let events = self.memory.events(run, 0, 100_000).await.unwrap();
+        events.iter().flat_map(|recorded| frame::frames(&recorded.event).into_iter().map(std::borrow::Cow::into_owned)).collect()
+    }
+
+    pub(crate) async fn is_empty(&self) -> bool {
+        self.get("/sessions").await.json()["data"].as_array().unwrap().is_empty()
+            && self.get("/agents/echo/runs").await.json()["data"].as_array().unwrap().is_empty()
+    }
+}
+
+pub(crate) fn form(path: &str, fields: &[(&str, &str)]) -> Request<Body> {
+    let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
+    let body = fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect::<Vec<_>>().join("&");
+    Request::post(path).header(header::CONTENT_TYPE, "application/x-www-form-urlencoded").body(body.into()).unwrap()
+}
+
+pub(crate) fn json(path: &str, body: &Value) -> Request<Body> {
+    Request::post(path).header(header::CONTENT_TYPE, "application/json").body(body.to_string().into()).unwrap()
+}
+
+pub(crate) struct File<'a>(pub(crate) &'a str, pub(crate) &'a str, pub(crate) &'a str, pub(crate) &'a [u8]);
+
+/// Fields, then files as (field, name, type, bytes).
+pub(crate) fn multipart(path: &str, fields: &[(&str, &str)], files: &[File<'_>]) -> Request<Body> {
+    let mut body = Vec::new();
+    for (name, value) in fields {
+        body.extend(format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n").bytes());
+    }
+    for File(field, name, media_type, bytes) in files {
+        let head = format!("--b\r\nContent-Disposition: form-data; name=\"{field}\"; filename=\"{name}\"\r\nContent-Type: {media_type}\r\n\r\n");
+        body.extend(head.bytes().chain(bytes.iter().copied()).chain(*b"\r\n"));
+    }
+    body.extend(b"--b--\r\n");
+    Request::post(path).header(header::CONTENT_TYPE, "multipart/form-data; boundary=b").body(body.into()).unwrap()
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    pub(crate) fn detail(&self) -> String {
+        self.json()["detail"].as_str().unwrap_or_else(|| panic!("no text: {}", self.text)).to_owned()
+    }
+
+    /// The fields that a 422 names.
+    pub(crate) fn faulty(&self) -> Vec<String> {
+        assert_eq!(self.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", self.text);
+        let faults = self.json()["detail"].as_array().unwrap_or_else(|| panic!("no list: {}", self.text)).clone();
+        faults.iter().map(|fault| fault["loc"].as_array().unwrap().last().unwrap().as_str().unwrap().to_owned()).collect()
+    }
+}
+
+/// An answer whose body may still go on.
+pub(crate) struct Open {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: BodyDataStream,
+    rest: String,
+}
+
+/// A frame of a stream, as a client parses it. A comment has its text as `event`, a `retry` line likewise.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) id: Option<u32>,
+    pub(crate) event: String,
+    pub(crate) data: Value,
+}
+
+impl Open {
+    pub(crate) async fn read(mut self) -> Answer {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = tokio::time::timeout(LIMIT, self.body.next()).await.expect("the body ends") {
+            bytes.extend_from_slice(&chunk.unwrap());
+        }
+        Answer { status: self.status, headers: self.headers, text: String::from_utf8(bytes).unwrap() }
+    }
+
+    /// The next block of the stream; `None` at its end.
+    pub(crate) async fn next(&mut self) -> Option<Seen> {
+        loop {
+            if let Some((block, rest)) = self.rest.split_once("\n\n") {
+                let seen = seen(block);
+                self.rest = rest.to_owned();
+                return Some(seen);
+            }
+            let chunk = tokio::time::timeout(LIMIT, self.body.next()).await.expect("the stream goes on")?;
+            self.rest.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
+        }
+    }
+
+    /// The numbered frames up to the stream's end.
+    pub(crate) async fn frames(&mut self) -> Vec<Seen> {
+        let mut frames = Vec::new();
+        while let Some(seen) = self.next().await {
+            frames.extend(Some(seen).filter(|seen| seen.id.is_some()));
+        }
+        frames
+    }
+}
+
+fn seen(block: &str) -> Seen {
+    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let data = field("data:").map_or(Value::Null, |data| serde_json::from_str(data).unwrap());
+    Seen { id: field("id:").map(|id| id.parse().unwrap()), event: field("event:").unwrap_or(block).to_owned(), data }
+}
+
+pub(crate) struct Worker {
+    stage: Stage,
+    pub(crate) run_id: Uuid,
+    holding: Holding,
+    seq: u32,
+    pub(crate) index: u32,
+    attempt: u32,
+}
+
+impl Worker {
+    /// Somebody else wrote: a wish to cancel.
+    pub(crate) async fn sync(&mut self) {
+        let events = self.stage.memory.events(self.run_id, self.seq, 100).await.unwrap();
+        events.iter().for_each(|recorded| self.past(&recorded.event));
+    }
+
+    async fn append(&mut self, event: Event) {
+        self.stage.memory.append(self.run_id, self.seq, self.index, &event).await.unwrap();
+        self.past(&event);
+    }
+
+    fn past(&mut self, event: &Event) {
+        (self.seq, self.index) = (self.seq + 1, self.index + frame::count(event));
+    }
+
+    pub(crate) fn signal(&self) {
+        self.stage.signals.send(Signal::Advanced(self.run_id));
+    }
+
+    /// A sandbox, and the harness in it.
+    pub(crate) async fn start(&mut self) {
+        self.attempt += 1;
+        let (name, host) = (format!("{}-{}", self.run_id, self.attempt), "host".to_owned());
+        let asked = Event::SandboxRequested(Requested { attempt: self.attempt, name: name.clone(), host: host.clone() });
+        let place = Place::At { host, sandbox: name, attempt: self.attempt };
+        self.stage.memory.place(self.run_id, self.seq, self.index, &asked, self.holding, &place).await.unwrap();
+        self.past(&asked);
+        self.append(Event::SandboxStarted { attempt: self.attempt, model: None, journal: 0 }).await;
+    }
+
+    pub(crate) async fn say(&mut self, texts: &[&str]) {
+        let frames = texts.iter().map(|text| Frame::content((*text).to_owned())).collect();
+        self.append(Event::Output(Output { frames, journal: 0, parser: Value::Null })).await;
+    }
+
+    async fn finish(&mut self, events: Vec<Event>) {
+        let (run_id, seq, first_index) = (self.run_id, self.seq, self.index);
+        let Holding { session, claim } = self.holding;
+        self.stage.memory.finish(Finish { run_id, session, claim, seq, first_index, events, checkpoint: None }).await.unwrap();
+    }
+
+    pub(crate) async fn complete(mut self, content: &str) {
+        let saved = Event::CheckpointSaved { checkpoint: "c".into(), bytes: 1 };
+        let (content, metrics) = (content.to_owned(), Metrics { duration: Some(0.5), ..Metrics::default() });
+        self.finish(vec![saved, Event::Completed { content, content_type: "str".into(), truncated: false, metrics }]).await;
+    }
+
+    pub(crate) async fn complete_at_once(mut self) {
+        self.start().await;
+        self.complete("done").await;
+    }
+
+    pub(crate) async fn cancelled(mut self) {
+        self.finish(vec![Event::Cancelled { reason: "cancelled by request".into() }]).await;
+    }
+
+    pub(crate) async fn fail(mut self, error: &str, started: bool) {
+        let (error, error_type, content) = (error.to_owned(), "exit".to_owned(), if started { "before\n".to_owned() } else { String::new() });
+        self.finish(vec![Event::Failed { error, error_type, started, content, truncated: false, metrics: Metrics::default() }]).await;
+    }
+}
+
+/// Polls until it is so.
+pub(crate) async fn eventually<F: Future<Output = bool>>(mut condition: impl FnMut() -> F) {
+    let end = Instant::now() + LIMIT;
+    while !condition().await {
+        assert!(Instant::now() < end, "it never came to be");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
