@@ -34,7 +34,7 @@ pub struct Folder(TempDir);
 
 impl Folder {
     pub fn new() -> Folder {
-        let folder = tempfile::Builder::new().prefix("sandlog-e2e-").tempdir().expect("a folder");
+        let folder = tempfile::Builder::new().prefix(traces::PREFIX).tempdir().expect("a folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
         Folder(folder)
     }

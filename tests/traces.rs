@@ -6,9 +6,13 @@ use std::time::Duration;
 
 use crate::eventually;
 
-/// Every process but this one that has to do with `folder`, as `pid: why: command line`.
+/// How the folders of tests begin, which makes a name that nothing else on the machine has.
+pub const PREFIX: &str = "sandlog-e2e-";
+
+/// Every process but this one that has to do with the test's folder that `folder` is or is in, as `pid: why: command line`.
 pub fn of(folder: &Path) -> Vec<String> {
-    let Some(mark) = folder.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
+    let mut names = folder.iter().filter_map(|name| name.to_str());
+    let mark = names.find(|name| name.starts_with(PREFIX)).expect("a folder of a test");
     let me = std::process::id().to_string();
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries

@@ -93,7 +93,7 @@ async fn a_port_in_use() {
 #[tokio::test]
 async fn no_bubblewrap() {
     let empty = Folder::new();
-    fails(&["up"], &[("PATH", empty.path().display().to_string())], &["bwrap"]).await;
+    fails(&["up"], &[("PATH", empty.path().display().to_string())], &["bubblewrap", "apt-get install"]).await;
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ async fn it_has_no_rights(http: Http) {
 async fn its_environment_has_nothing_of_the_servers(http: Http) {
     let run = http.foreground(Submit::message("env")).await;
     let content = text(&run, "content");
-    let known = ["HOME", "LANG", "OLDPWD", "PATH", "PWD", "SANDLOG_FILES", "SHLVL", "TMPDIR", "USER", "_"];
+    let known = ["HOME", "LANG", "LOGNAME", "OLDPWD", "PATH", "PWD", "SANDLOG_FILES", "SHELL", "SHLVL", "TMPDIR", "USER", "_"];
     let names = content.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name);
     let unknown: Vec<&str> = names.filter(|name| !known.contains(name)).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
