@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use runs::{Event, Frame, Output};
+use runs::{Event, Frame, Output, Run};
 use tokio::time::{Instant, sleep_until};
 
 use super::finish::broken;
@@ -108,7 +108,7 @@ impl Turn<'_> {
         match record.body {
             Body::Started => self.started(end).await?,
             Body::Exit(exit) => {
-                batch.journal = end;
+                // Never committed: whoever comes next has to find it.
                 self.flush(batch, reading, orders).await?;
                 return Ok(Some(reading.judge(&exit, record.at_ms, &self.ledger.run.submitted.agent.limits)));
             }
@@ -130,19 +130,15 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Writes the batch. A collision that was one's own lost answer shows in the log's journal offset; after any other it is written again behind it.
+    /// Writes the batch. A collision that was one's own lost answer shows in the log's journal offset and parser; after any other it is written again
+    /// behind it.
     async fn flush(&mut self, batch: &mut Batch, reading: &Reading, orders: &Orders) -> Result<(), LetGo> {
-        let wanted = !batch.frames.is_empty() || batch.journal - self.ledger.run.journal >= SILENT;
-        if wanted && self.ledger.run.journal < batch.journal {
+        if !batch.frames.is_empty() || batch.journal - self.ledger.run.journal >= SILENT {
             let output = Output { frames: std::mem::take(&mut batch.frames), journal: batch.journal, parser: reading.state() };
-            while self.ledger.run.journal < batch.journal {
-                if self.ledger.append(Event::Output(output.clone())).await? == Written::Yes {
-                    break;
-                }
-            }
+            let stands = |run: &Run| run.journal == output.journal && run.parser == output.parser;
+            while self.ledger.append(Event::Output(output.clone())).await? == Written::DecideAgain && !stands(&self.ledger.run) {}
             orders.committed(batch.journal).await;
         }
-        batch.frames.clear();
         (batch.bytes, batch.due) = (0, Instant::now() + AGE);
         Ok(())
     }

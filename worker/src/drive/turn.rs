@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use adapters::{Claim, Place as At};
 use runs::{Action, Event, FailureClass, Requested, Seen, next};
 use tokio::sync::watch;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::follow::Followed;
 use super::ledger::{Ledger, LetGo, Written};
@@ -88,7 +88,9 @@ impl<'a> Turn<'a> {
                     continue;
                 }
             };
-            let done = match next(&self.ledger.run, seen, self.is_here(), now()) {
+            let action = next(&self.ledger.run, seen, self.is_here(), now());
+            debug!(run.id = %self.ledger.run_id, event.seq = self.ledger.run.seq, ?seen, ?action, "next");
+            let done = match action {
                 Action::Request { attempt } => self.request(attempt).await.map(|()| false),
                 Action::Create => self.create().await.map(|()| false),
                 Action::Follow => match self.follow().await? {
