@@ -19,6 +19,8 @@ enum Mishap {
     Cancel,
     /// The runner and its tree are killed.
     SandboxLost,
+    /// Its folder is gone, and the runner ends its tree for that.
+    SandboxGone,
     /// The host is silent until it counts as dead; a worker of another one claims.
     HostLost,
     /// The sandbox cannot be made.
@@ -36,6 +38,7 @@ fn mishaps() -> impl Strategy<Value = Vec<Option<Mishap>>> {
         2 => Just(Mishap::HandsOver),
         1 => Just(Mishap::Cancel),
         2 => Just(Mishap::SandboxLost),
+        1 => Just(Mishap::SandboxGone),
         1 => Just(Mishap::HostLost),
         1 => Just(Mishap::SetupFails),
         1 => any::<bool>().prop_map(|well| Mishap::Ends { well }),
@@ -115,6 +118,7 @@ impl World {
             }
             Mishap::Cancel => decide::cancel(&self.run).into_iter().for_each(|event| self.append(event)),
             Mishap::SandboxLost => self.end_live(Seen::Lost),
+            Mishap::SandboxGone => self.sandboxes.clear(),
             Mishap::HostLost => {
                 // Its runners' dead-man limits passed before anybody else may claim.
                 self.end_live(Seen::Lost);
@@ -147,8 +151,8 @@ impl World {
                 vec![decide::attempt_failed(&self.run, runs::FailureClass::Setup, "no", self.now)]
             }
             Action::Create => {
-                let name = self.run.phase.sandbox().expect("one is asked for").name.clone();
-                let there = self.sandboxes.insert(name, Seen::Live);
+                let Phase::Requested(sandbox) = &self.run.phase else { panic!("a turn that has started is not started again") };
+                let there = self.sandboxes.insert(sandbox.name.clone(), Seen::Live);
                 assert!(there.is_none(), "a sandbox is made once");
                 Vec::new()
             }

@@ -9,6 +9,8 @@ mod ids;
 mod intake;
 mod reader;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -93,7 +93,8 @@ macro_rules! each {
                 a_healthy_log_says_its_schema;
             workers:
                 one_turn_at_a_time_over_eight_workers,
-                many_sessions_end_over_workers_that_die;
+                many_sessions_end_over_workers_that_die,
+                whatever_happens_at_once_the_logs_stay_legal;
         }
     };
 }

@@ -1,7 +1,7 @@
 //! Many workers at once, some of which lose their leases in the middle.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use runs::{Event, Phase, Recorded, Run, Status};
 use tokio::task::JoinSet;
@@ -115,5 +115,112 @@ pub(crate) async fn many_sessions_end_over_workers_that_die(world: &dyn World) {
     assert_eq!(all.len(), 40);
     for row in all {
         epochs(&log, row.run_id).await;
+    }
+}
+
+/// Submissions, cancels and erasures beside workers that die, until the turns are done.
+pub(crate) async fn whatever_happens_at_once_the_logs_stay_legal(world: &dyn World) {
+    let log = world.log();
+    log.heartbeat(&[], &[seen("a")], LONG).await.expect("the log answers");
+    let (submitted, known) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let mut tasks = JoinSet::new();
+    for n in 0..2 {
+        tasks.spawn(submit_many(log.clone(), n, known.clone(), submitted.clone()));
+        tasks.spawn(cancel_some(log.clone(), known.clone(), submitted.clone()));
+    }
+    tasks.spawn(erase_some(log.clone(), submitted.clone()));
+    for number in 0..4 {
+        tasks.spawn(work_until_all_ended(log.clone(), number, submitted.clone()));
+    }
+    let limit = std::time::Duration::from_secs(60);
+    tokio::time::timeout(limit, tasks.join_all()).await.expect("every run ends");
+    let known = known.lock().expect("a list").clone();
+    assert_eq!(known.len(), 2 * SUBMISSIONS);
+    for run in known {
+        let recorded = events(&log, run).await;
+        let row = log.run("echo", run, None).await.expect("the log answers");
+        assert_eq!(row.is_some(), !recorded.is_empty(), "an erased run has neither row nor events");
+        if let Some(row) = row {
+            assert!(Run::fold(&recorded).expect("a legal log").expect("there").phase.has_ended());
+            assert_projected(&row, &recorded);
+        }
+    }
+}
+
+const SUBMISSIONS: usize = 30;
+type Known = Arc<Mutex<Vec<Uuid>>>;
+
+async fn submit_many(log: Arc<dyn Log>, n: usize, known: Known, submitted: Arc<AtomicUsize>) {
+    for message in 0..SUBMISSIONS {
+        let sent = with_key(&format!("{n} {message}"), "f", submission(&format!("session-{}", message % 3), "x"));
+        let accepted = log.submit(sent).await.expect("accepted");
+        known.lock().expect("a list").push(accepted.run_id);
+    }
+    submitted.fetch_add(1, Ordering::SeqCst);
+}
+
+async fn cancel_some(log: Arc<dyn Log>, known: Known, submitted: Arc<AtomicUsize>) {
+    let mut at = 0;
+    while submitted.load(Ordering::SeqCst) < 2 {
+        at += 3;
+        let run = known.lock().expect("a list").get(at).copied();
+        match run {
+            Some(run) => drop(log.cancel("echo", run, None).await.expect("the log answers")),
+            None => (at, ()) = (at - 3, tokio::task::yield_now().await),
+        }
+    }
+}
+
+async fn erase_some(log: Arc<dyn Log>, submitted: Arc<AtomicUsize>) {
+    while submitted.load(Ordering::SeqCst) < 2 {
+        for session in 0..3 {
+            log.erase(&format!("session-{session}"), None).await.expect("the log answers");
+        }
+    }
+}
+
+async fn work_until_all_ended(log: Arc<dyn Log>, number: usize, submitted: Arc<AtomicUsize>) {
+    let mut claims = number;
+    loop {
+        claims += 1;
+        let all_are_in = submitted.load(Ordering::SeqCst) == 2;
+        let Some(claim) = try_claim(&log, "a", if claims.is_multiple_of(3) { 0 } else { LONG }).await else {
+            let unended = [Status::Pending, Status::Running];
+            let query = |status| adapters::RunsQuery { status: Some(status), limit: 1, ..Default::default() };
+            let left = [log.runs(query(unended[0]), None).await, log.runs(query(unended[1]), None).await];
+            if all_are_in && left.into_iter().all(|page| page.expect("the log answers").items.is_empty()) {
+                return;
+            }
+            continue;
+        };
+        // It may have been cancelled or taken, ended and erased, since.
+        let recorded = events(&log, claim.run_id).await;
+        let Some(run) = Run::fold(&recorded).expect("a legal log") else { continue };
+        let mut turn = Turn { log: log.clone(), claim, run };
+        let ended = turn.run.phase.has_ended() || !turn.run.is_held_by(turn.claim.claim);
+        let went = if ended { Ok(false) } else { drive_or_cancel(&mut turn, claims.is_multiple_of(3)).await };
+        assert!(matches!(went, Ok(_) | Err(adapters::AppendError::Taken(_) | adapters::AppendError::Gone)), "{went:?}");
+        // Who was told to let go by a cancel still holds it: the next look decides.
+        if went.is_err() && !ended {
+            finish_what_is_held(&mut turn).await;
+        }
+    }
+}
+
+async fn drive_or_cancel(turn: &mut Turn, dies: bool) -> Result<bool, adapters::AppendError> {
+    if turn.run.cancel_requested {
+        return turn.finish(vec![runs::decide::cancelled()], None).await.map(|()| true);
+    }
+    drive(turn, dies).await
+}
+
+async fn finish_what_is_held(turn: &mut Turn) {
+    loop {
+        let recorded = events(&turn.log, turn.claim.run_id).await;
+        let Some(run) = Run::fold(&recorded).expect("a legal log") else { return };
+        turn.run = run;
+        if turn.run.phase.has_ended() || !turn.run.is_held_by(turn.claim.claim) || drive_or_cancel(turn, false).await.is_ok() {
+            return;
+        }
     }
 }

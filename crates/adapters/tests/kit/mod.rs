@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use adapters::{Accepted, AppendError, Claim, ClaimRequest, Driver, Finish, Holding, HostSeen, Place, RunRow, Submission};
 use runs::agents::{Agent, Harness, Limits, Network, SandboxKind};
-use runs::{Event, FailureClass, Frame, Input, Metrics, Output, Recorded, Requested, Run, Status, Submitted};
+use runs::{Event, FailureClass, Frame, Input, Metrics, Output, Recorded, Requested, Run, Status, Submitted, project};
 use uuid::Uuid;
 
 use crate::world::Log;
@@ -209,6 +209,15 @@ impl Turn {
 pub(crate) async fn fold(log: &(impl Driver + ?Sized), run: Uuid) -> Run {
     let log = log.events(run, 0, 10_000).await.expect("the log answers");
     Run::fold(&log).expect("a legal log").expect("the run is there")
+}
+
+/// The row is what its events project to.
+pub(crate) fn assert_projected(row: &RunRow, events: &[Recorded]) {
+    let expected = project(events);
+    assert_eq!((row.status, row.attempt, row.cancel_requested), (expected.status, expected.attempt, expected.cancel_requested));
+    assert_eq!((row.created_at, row.started_at, row.ended_at), (events[0].at, expected.started_at, expected.ended_at));
+    assert_eq!(row.terminal.as_ref(), events.last().map(|last| &last.event).filter(|event| event.is_terminal()));
+    assert!(matches!(&events[0].event, Event::Submitted(submitted) if **submitted == row.submitted));
 }
 
 pub(crate) fn is_taken<T>(answer: Result<T, AppendError>) -> bool {

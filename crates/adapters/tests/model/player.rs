@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use adapters::{AppendError, ClaimRequest, RunRow, RunsQuery};
-use runs::{Event, Phase, Run, decide, project};
+use runs::{Phase, Run, decide};
 use uuid::Uuid;
 
 use super::{Op, WORKERS};
@@ -168,14 +168,6 @@ fn row_text(row: &RunRow) -> String {
     format!(
         "{run_id} of {session_id} {agent_id} {user_id:?}: {status:?} {attempt} {cancel_requested} {terminal:?} on {waiting_on:?} for {waiting_for:?}"
     )
-}
-
-fn assert_projected(row: &RunRow, events: &[runs::Recorded]) {
-    let expected = project(events);
-    assert_eq!((row.status, row.attempt, row.cancel_requested), (expected.status, expected.attempt, expected.cancel_requested));
-    assert_eq!((row.created_at, row.started_at, row.ended_at), (events[0].at, expected.started_at, expected.ended_at));
-    assert_eq!(row.terminal.as_ref(), events.last().map(|last| &last.event).filter(|event| event.is_terminal()));
-    assert!(matches!(&events[0].event, Event::Submitted(submitted) if **submitted == row.submitted));
 }
 
 /// As a worker does after a look: who does not hold the run any more lets go.
