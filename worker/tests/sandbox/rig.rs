@@ -94,7 +94,7 @@ pub(crate) fn open(data: &std::path::Path, deployment: &str) -> Namespace {
 }
 
 /// The runner's program. Tests of this crate do not build another crate's programs, so that is done here, once.
-fn runner() -> PathBuf {
+pub(crate) fn runner() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
         // Test programs are one folder further down.
