@@ -213,6 +213,18 @@ mod tests {
     }
 
     #[test]
+    fn who_holds_the_lock_and_is_not_written_down_is_killed() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let tree = Tree::new(folder.path());
+        let lock = tree.lock()?.ok_or_else(|| io::Error::other("no lock"))?;
+        let mut sleeper = std::process::Command::new("sleep").arg("1000").stdin(lock).spawn()?;
+        // Not reaped before, so that it is killed and not just gone.
+        assert!(tree.end(Duration::from_secs(10)));
+        assert!(!sleeper.wait()?.success());
+        Ok(())
+    }
+
+    #[test]
     fn a_tree_of_nothing_is_gone() {
         assert!(Tree::default().end(Duration::ZERO));
     }
