@@ -40,6 +40,18 @@ async fn a_harness_has_no_capabilities_and_cannot_get_any() {
 }
 
 #[tokio::test]
+async fn system_calls_that_no_harness_needs_are_refused() {
+    let rig = Rig::new();
+    let records = rig.run(&script("grep Seccomp: /proc/self/status; LC_ALL=C unshare -U true 2>&1; dmesg 2>&1 | head -n 1").spec).await;
+    let out = out_text(&records);
+    let lines: Vec<_> = out.lines().collect();
+    assert_eq!(lines[0], "Seccomp:\t2");
+    // Without the filter the limit of user namespaces would say "No space left on device".
+    assert!(lines[1].contains("Operation not permitted"), "{out}");
+    assert!(lines[2].contains("Operation not permitted"), "{out}");
+}
+
+#[tokio::test]
 async fn a_harness_cannot_read_what_only_root_can() {
     let secret = "/usr/local/share/sandlog-test-secret";
     if fs::write(secret, "secret").is_err() {

@@ -4,6 +4,7 @@ mod inside;
 mod kill;
 mod life;
 mod limits;
+mod measure;
 mod ordinary;
 mod rig;
 mod turn;

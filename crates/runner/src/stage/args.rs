@@ -5,6 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek, Write};
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -41,12 +42,12 @@ const ETC_MORE: [&str; 2] = ["ssl/openssl.cnf", "terminfo"];
 const OWN: [&str; 4] = ["passwd", "group", "hosts", "nsswitch.conf"];
 
 /// The arguments, without the command.
-pub(super) fn list(spec: &Spec, sources: &Sources, plan: &Plan) -> Vec<OsString> {
+pub(super) fn list(spec: &Spec, sources: &Sources, plan: &Plan, filter: RawFd) -> Vec<OsString> {
     let mut list = List(Vec::new());
     list.add(["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"]);
     list.add(["--new-session", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000"]);
     list.add(["--hostname", "sandbox", "--info-fd", &plan.info.to_string()]);
-    list.add(["--sync-fd", &plan.alive.to_string()]);
+    list.add(["--sync-fd", &plan.alive.to_string(), "--seccomp", &filter.to_string()]);
     system(&mut list);
     etc(&mut list, &sources.etc);
     let room = spec.limits.disk.min(spec.limits.memory).to_string();

@@ -4,6 +4,7 @@
 
 mod args;
 mod private;
+mod seccomp;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -55,7 +56,9 @@ pub(crate) fn main(plan: &str) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     set_limits(&spec)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let list = args::write(&args::list(&spec, &sources, &plan))?;
+    let filter = seccomp::write()?;
+    fds::keep(&filter)?;
+    let list = args::write(&args::list(&spec, &sources, &plan, filter.as_raw_fd()))?;
     fds::keep(&list)?;
 
     go.read_exact(&mut [0])?;
