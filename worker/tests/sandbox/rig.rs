@@ -101,7 +101,10 @@ pub(crate) fn runner() -> PathBuf {
         let path = runner_beside().unwrap().parent().unwrap().with_file_name("sandlog-runner");
         if std::env::var_os("SANDLOG_TEST_ORDINARY").is_none() {
             let mut cargo = Command::new(env!("CARGO"));
-            cargo.args(["build", "-q", "-p", "runner"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+            cargo
+                .args(["build", "-q", "-p", "runner"])
+                .args((!cfg!(debug_assertions)).then_some("--release"))
+                .current_dir(env!("CARGO_MANIFEST_DIR"));
             assert!(cargo.status().unwrap().success());
         }
         path
