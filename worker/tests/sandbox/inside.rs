@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use worker::sandbox::Sandboxes;
+use worker::sandbox::{SandboxError, Sandboxes};
 
 use super::rig::{Outcome, Rig, exit, out_text, rest, script, until_line, with_marker};
 
@@ -112,6 +112,19 @@ async fn the_environment_is_its_own() {
     names.sort_unstable();
     assert_eq!(names, ["A_KEY", "HOME", "LANG", "LOGNAME", "PATH", "PWD", "SANDLOG_FILES", "SHELL", "TMPDIR", "USER"]);
     assert!(out.contains("A_KEY=a value\nof two lines\n") && out.contains("LANG=C\n"), "{out}");
+}
+
+#[tokio::test]
+async fn an_environment_that_cannot_be_is_refused_before_anything_is_made() -> Outcome {
+    let rig = Rig::new();
+    for (name, value) in [("A", "a\0--bind\0/\0/host"), ("A=B", ""), ("", "a")] {
+        let mut script = script("true");
+        script.spec.env = vec![(name.into(), value.into())];
+        let refused = rig.sandboxes.create(&rig.at, 1, &script.spec, super::rig::nothing()).await;
+        assert!(matches!(refused, Err(SandboxError::Unsupported(_))), "{refused:?}");
+    }
+    assert!(rig.sandboxes.list().await?.is_empty());
+    Ok(())
 }
 
 #[tokio::test]

@@ -89,7 +89,11 @@ impl Drop for Rig {
 }
 
 pub(crate) fn open(data: &std::path::Path, deployment: &str) -> Namespace {
-    let options = Options { deployment: deployment.into(), runner: runner(), bwrap: None, user: USER };
+    open_with(data, deployment, runner())
+}
+
+pub(crate) fn open_with(data: &std::path::Path, deployment: &str, runner: PathBuf) -> Namespace {
+    let options = Options { deployment: deployment.into(), runner, bwrap: None, user: USER };
     Namespace::open(data, options).unwrap()
 }
 

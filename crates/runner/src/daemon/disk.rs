@@ -24,7 +24,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Files with several names whose names are told apart; beyond, each name counts.
 const MOST_LINKED: usize = 100_000;
 
-/// Counts every second until the turn ends. After a long count it rests longer, so that it takes a fifth of a processor at most.
+/// Counts every second until the turn ends. After a long count it rests longer, so that it takes a tenth of a processor at most.
 pub(super) fn watch(shared: Arc<Shared>) -> io::Result<()> {
     let count = move || {
         let folders = [shared.folder.path.join("workspace"), shared.folder.path.join("home")];
@@ -33,7 +33,7 @@ pub(super) fn watch(shared: Arc<Shared>) -> io::Result<()> {
             if over(&folders, &open_files(&shared.folder.path), shared.spec.limits.disk) {
                 shared.kill("disk_limit", Duration::ZERO);
             }
-            let rest = Instant::now() + EVERY.max(start.elapsed() * 4);
+            let rest = Instant::now() + EVERY.max(start.elapsed() * 9);
             let mut state = shared.lock();
             loop {
                 if state.ended || state.kill.as_ref().is_some_and(|kill| kill.reason == "disk_limit") {

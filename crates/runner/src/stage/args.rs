@@ -69,6 +69,10 @@ pub(super) fn list(spec: &Spec, sources: &Sources, plan: &Plan, filter: RawFd) -
 pub(super) fn write(list: &[OsString]) -> io::Result<File> {
     let mut file = File::from(rustix::fs::memfd_create("args", MemfdFlags::CLOEXEC)?);
     for argument in list {
+        // What comes after it would be arguments of their own.
+        if argument.as_bytes().contains(&0) {
+            return Err(io::Error::other("a NUL in the sandbox's environment"));
+        }
         file.write_all(argument.as_bytes())?;
         file.write_all(&[0])?;
     }
@@ -122,5 +126,17 @@ fn environment(list: &mut List, spec: &Spec) {
     }
     for (name, value) in &spec.env {
         list.add(["--setenv", name, value]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nul_cannot_smuggle_in_an_argument() {
+        let list = ["--setenv", "A", "a\0--bind\0/\0/host"].map(OsString::from);
+        assert!(write(&list).is_err());
+        assert!(write(&list[..2]).is_ok());
     }
 }

@@ -12,6 +12,9 @@ use rustix::process::Signal;
 use super::folder::{Folder, Stands, TREE_LIMIT};
 use super::{Inner, SandboxError};
 
+/// Beyond it a runner is taken for silent.
+const LONGEST_GRACE: Duration = Duration::from_secs(3600);
+
 impl Inner {
     pub(super) fn stop(&self, folder: &Folder, epoch: u64, reason: &str, grace: Duration) -> Result<(), SandboxError> {
         if !folder.session.exists() {
@@ -38,7 +41,7 @@ impl Inner {
 
     /// The runner's exit record is the proof; without it the tree is ended from here.
     fn wait_for_end(&self, folder: &Folder, epoch: u64, grace: Duration) -> Result<(), SandboxError> {
-        let until = Instant::now() + grace + TREE_LIMIT;
+        let until = Instant::now() + grace.min(LONGEST_GRACE) + TREE_LIMIT;
         let mut wait = Duration::from_millis(2);
         while Instant::now() < until {
             match self.visit(folder, epoch) {
