@@ -13,7 +13,7 @@ pub const PROTOCOL: u32 = 1;
 /// The longest line of JSON that a runner reads.
 pub const MAX_LINE: u64 = 64 * 1024;
 /// The longest inbox line.
-pub const MAX_INBOX: u64 = 64 * 1024 * 1024;
+pub const MAX_INBOX: u64 = 16 * 1024 * 1024;
 
 /// The client's first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

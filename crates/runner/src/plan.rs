@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     pub(crate) cgroups: Vec<PathBuf>,
     /// Bubblewrap tells the sandbox's first process here.
     pub(crate) info: RawFd,
+    /// The lock that the sandbox's first process holds.
+    pub(crate) alive: RawFd,
     /// For `exec`.
     pub(crate) inside: Inside,
 }

@@ -65,6 +65,12 @@ fn parse_stat(stat: &[u8]) -> Option<Stat> {
     Some(Stat { state, start })
 }
 
+/// All pids there are.
+pub fn all() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 /// The children of a process's first thread, oldest first.
 pub fn children(pid: i32) -> Vec<i32> {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();

@@ -2,18 +2,25 @@
 //!
 //! The file `tree` holds one line for each cgroup, then for bubblewrap's outer process and for the sandbox's first process. When a PID namespace's first
 //! process is gone, so are all others in it; when a cgroup is empty, so are those. The runner's lock says nothing of either.
+//!
+//! The sandbox's first process also holds a lock on the file `alive` from before it is written down until it ends. Where its line is missing because the
+//! runner died just then, no harness runs yet, all ends by itself but for rare cases, and the lock tells whether it has and whom to kill.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fs::FlockOperation;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::procfs::{self, Process};
 
 /// The file's name.
 pub const FILE: &str = "tree";
+/// The name of the file that the sandbox's first process locks.
+pub const ALIVE: &str = "alive";
 
 /// What a sandbox is made of, as the host sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,16 +29,30 @@ pub struct Tree {
     pub cgroups: Vec<PathBuf>,
     /// Its outermost processes.
     pub processes: Vec<Process>,
+    alive: Option<PathBuf>,
 }
 
 impl Tree {
+    /// The tree of a sandbox that is not started yet.
+    pub fn new(folder: &Path) -> Self {
+        Self { alive: Some(folder.join(ALIVE)), ..Self::default() }
+    }
+
     /// Reads a folder's tree; without the file there is none.
     pub fn read(folder: &Path) -> io::Result<Self> {
-        match fs::read_to_string(folder.join(FILE)) {
-            Ok(text) => Ok(Self::parse(&text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(error),
-        }
+        let text = match fs::read_to_string(folder.join(FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            other => other?,
+        };
+        Ok(Self { alive: Some(folder.join(ALIVE)), ..Self::parse(&text) })
+    }
+
+    /// The locked file for the sandbox's first process; the lock lasts as long as any copy of the descriptor.
+    pub fn lock(&self) -> io::Result<Option<File>> {
+        let Some(path) = &self.alive else { return Ok(None) };
+        let file = File::create(path)?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Some(file))
     }
 
     /// A torn last line was not used yet: what it names was to be made after it was written.
@@ -65,7 +86,16 @@ impl Tree {
 
     /// Whether nothing of it runs.
     pub fn gone(&self) -> bool {
-        self.processes.iter().all(Process::gone) && self.cgroups.iter().all(|path| members(path).is_empty())
+        let groups_empty = || self.cgroups.iter().all(|path| members(path).is_empty());
+        self.processes.iter().all(Process::gone) && groups_empty() && !self.is_locked()
+    }
+
+    fn is_locked(&self) -> bool {
+        let Some(file) = self.alive.as_ref().and_then(|path| File::open(path).ok()) else {
+            return false;
+        };
+        let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
+        matches!(lock, Err(rustix::io::Errno::WOULDBLOCK))
     }
 
     /// Sends SIGKILL to all of it, once.
@@ -83,6 +113,23 @@ impl Tree {
             let _ = fs::write(path.join("cgroup.kill"), "1");
             kill_members(path);
         }
+        if self.is_locked() {
+            self.holders().iter().for_each(|holder| holder.signal(Signal::KILL));
+        }
+    }
+
+    /// Who has the file that the first process locks: bubblewrap waits for ever for its other half, where that was killed at a certain instant.
+    fn holders(&self) -> Vec<Process> {
+        let Some(file) = self.alive.as_ref().and_then(|path| fs::metadata(path).ok()) else {
+            return Vec::new();
+        };
+        let holds = |process: &Process| {
+            let Ok(open) = fs::read_dir(format!("/proc/{}/fd", process.pid)) else { return false };
+            let mut open = open.flatten().filter_map(|fd| fs::metadata(fd.path()).ok());
+            open.any(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
+        };
+        let others = procfs::all().filter(|pid| *pid != std::process::id().cast_signed());
+        others.filter_map(Process::of).filter(holds).collect()
     }
 
     /// Kills all of it until it is proven gone, and removes its cgroups. False when it was not gone within the limit.
@@ -152,6 +199,29 @@ mod tests {
         let tree = Tree::parse(text);
         assert_eq!(tree.cgroups, [PathBuf::from("/a b/c")]);
         assert_eq!(tree.processes, [Process { pid: 7, start: 99 }]);
+    }
+
+    #[test]
+    fn what_is_locked_is_not_gone() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let lock = Tree::new(folder.path()).lock()?;
+        let tree = Tree::read(folder.path())?;
+        assert!(!tree.gone());
+        drop(lock);
+        assert!(tree.gone());
+        Ok(())
+    }
+
+    #[test]
+    fn who_holds_the_lock_and_is_not_written_down_is_killed() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let tree = Tree::new(folder.path());
+        let lock = tree.lock()?.ok_or_else(|| io::Error::other("no lock"))?;
+        let mut sleeper = std::process::Command::new("sleep").arg("1000").stdin(lock).spawn()?;
+        // Not reaped before, so that it is killed and not just gone.
+        assert!(tree.end(Duration::from_secs(10)));
+        assert!(!sleeper.wait()?.success());
+        Ok(())
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Who outlives whom: runners their workers, nothing its runner.
 
 use std::fs;
-use std::process::Command;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use worker::sandbox::{Body, SandboxError, Sandboxes, Seen};
+use worker::sandbox::{Body, Place, SandboxError, Sandboxes, Seen};
 
-use super::rig::{Outcome, Rig, eventually, exit, kill, next, nothing, open, out_text, rest, script, until_line, with_marker};
+use super::rig::{Outcome, Rig, eventually, exit, kill, next, nothing, open, open_with, out_text, rest, runner, script, until_line, with_marker};
 
 /// Prints numbers without end, slowly enough to be followed.
 const COUNT: &str = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done";
@@ -50,17 +52,35 @@ async fn a_runner_is_nobodys_child_and_survives_signals() {
     assert_eq!(rig.look().await, Seen::Live);
 }
 
+/// This test program again, as a worker that creates and then waits to be killed.
+fn creating_worker(rig: &Rig, marker: &str, runner: &Path) -> Child {
+    let mut worker = Command::new(std::env::current_exe().unwrap());
+    worker.args(["--exact", "sandbox::life::helper_that_creates_and_waits", "--ignored"]);
+    worker.env("SANDLOG_TEST_DATA", rig.folder.path().join("data")).env("SANDLOG_TEST_RUNNER", runner);
+    worker.env("SANDLOG_TEST_PLACE", format!("{} {}", rig.at.session, rig.at.name));
+    worker.env("SANDLOG_TEST_SCRIPT", marker);
+    worker.stdout(Stdio::null()).spawn().unwrap()
+}
+
+#[tokio::test]
+#[ignore = "started by another test"]
+async fn helper_that_creates_and_waits() {
+    let get = |name: &str| std::env::var(name).unwrap();
+    let sandboxes = open_with(get("SANDLOG_TEST_DATA").as_ref(), "test", get("SANDLOG_TEST_RUNNER").into());
+    let place = get("SANDLOG_TEST_PLACE");
+    let (session, name) = place.split_once(' ').unwrap();
+    let at = Place { session: session.parse().unwrap(), name: name.into() };
+    let mut script = script(COUNT);
+    script.spec.command[3] = get("SANDLOG_TEST_SCRIPT");
+    sandboxes.create(&at, 1, &script.spec, nothing()).await.unwrap();
+    std::future::pending::<()>().await;
+}
+
 #[tokio::test]
 async fn a_runner_outlives_a_worker_that_is_killed() {
     let rig = Rig::new();
     let script = script(COUNT);
-    // This test program again, as a worker that creates and then waits to be killed.
-    let mut worker = Command::new(std::env::current_exe().unwrap());
-    worker.args(["--exact", "sandbox::life::helper_that_creates_and_waits", "--ignored"]);
-    worker.env("SANDLOG_TEST_DATA", rig.folder.path().join("data"));
-    worker.env("SANDLOG_TEST_PLACE", format!("{} {}", rig.at.session, rig.at.name));
-    worker.env("SANDLOG_TEST_SCRIPT", &script.marker);
-    let mut worker = worker.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let mut worker = creating_worker(&rig, &script.marker, &runner());
     let journal = rig.path().await.join("journal");
     eventually("a journal that grows", || fs::metadata(&journal).is_ok_and(|meta| meta.len() > 100));
     worker.kill().unwrap();
@@ -71,17 +91,21 @@ async fn a_runner_outlives_a_worker_that_is_killed() {
 }
 
 #[tokio::test]
-#[ignore = "started by another test"]
-async fn helper_that_creates_and_waits() {
-    let get = |name: &str| std::env::var(name).unwrap();
-    let sandboxes = open(get("SANDLOG_TEST_DATA").as_ref(), "test");
-    let place = get("SANDLOG_TEST_PLACE");
-    let (session, name) = place.split_once(' ').unwrap();
-    let at = worker::sandbox::Place { session: session.parse().unwrap(), name: name.into() };
-    let mut script = script(COUNT);
-    script.spec.command[3] = get("SANDLOG_TEST_SCRIPT");
-    sandboxes.create(&at, 1, &script.spec, nothing()).await.unwrap();
-    std::future::pending::<()>().await;
+async fn a_look_waits_for_a_runner_that_a_dead_worker_was_starting() -> Outcome {
+    let rig = Rig::new();
+    let script = script(COUNT);
+    let slow = rig.folder.path().join("slow");
+    fs::write(&slow, format!("#!/bin/sh\nsleep 1\nexec {} \"$@\"\n", runner().display()))?;
+    fs::set_permissions(&slow, fs::Permissions::from_mode(0o755))?;
+    let mut worker = creating_worker(&rig, &script.marker, &slow);
+    let path = rig.path().await;
+    eventually("a folder in its place", || path.exists());
+    eventually("a runner on its way", || with_marker(&path.display().to_string()).len() == 1);
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    assert!(!path.join("journal").exists());
+    assert_eq!(rig.sandboxes.look(&rig.at, 2).await?, Seen::Live);
+    Ok(())
 }
 
 #[tokio::test]

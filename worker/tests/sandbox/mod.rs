@@ -1,5 +1,10 @@
 //! Sandboxes on this host: real runners, real namespaces.
 
+mod inside;
+mod kill;
 mod life;
+mod limits;
+mod measure;
+mod ordinary;
 mod rig;
 mod turn;

@@ -89,19 +89,26 @@ impl Drop for Rig {
 }
 
 pub(crate) fn open(data: &std::path::Path, deployment: &str) -> Namespace {
-    let options = Options { deployment: deployment.into(), runner: runner(), bwrap: None, user: USER };
+    open_with(data, deployment, runner())
+}
+
+pub(crate) fn open_with(data: &std::path::Path, deployment: &str, runner: PathBuf) -> Namespace {
+    let options = Options { deployment: deployment.into(), runner, bwrap: None, user: USER };
     Namespace::open(data, options).unwrap()
 }
 
 /// The runner's program. Tests of this crate do not build another crate's programs, so that is done here, once.
-fn runner() -> PathBuf {
+pub(crate) fn runner() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
         // Test programs are one folder further down.
         let path = runner_beside().unwrap().parent().unwrap().with_file_name("sandlog-runner");
         if std::env::var_os("SANDLOG_TEST_ORDINARY").is_none() {
             let mut cargo = Command::new(env!("CARGO"));
-            cargo.args(["build", "-q", "-p", "runner"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+            cargo
+                .args(["build", "-q", "-p", "runner"])
+                .args((!cfg!(debug_assertions)).then_some("--release"))
+                .current_dir(env!("CARGO_MANIFEST_DIR"));
             assert!(cargo.status().unwrap().success());
         }
         path

@@ -25,7 +25,7 @@ async fn a_turn_is_created_read_and_removed() -> Outcome {
     assert_eq!(exit(&records).reason, None);
     assert_eq!(rig.look().await, Seen::Ended);
     assert_eq!(fs::read_to_string(rig.sandboxes.paths(&rig.at).await.workspace.join("new"))?, "made\n");
-    assert_eq!(rig.sandboxes.list().await?, [rig.at.clone()]);
+    assert_eq!(rig.sandboxes.list().await?, std::slice::from_ref(&rig.at));
 
     rig.sandboxes.remove(&rig.at, 1).await?;
     rig.sandboxes.remove(&rig.at, 1).await?;
@@ -62,7 +62,7 @@ async fn every_byte_comes_out_in_order() {
     assert_eq!(ends.first(), Some(&(5, true)));
     assert_eq!(ends.last(), Some(&(4, false)));
     assert!(ends[1..ends.len() - 2].iter().all(|(_, end)| !end));
-    assert_eq!(ends[ends.len() - 2].1, true);
+    assert!(ends[ends.len() - 2].1);
 }
 
 #[tokio::test]

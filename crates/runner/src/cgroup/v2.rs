@@ -53,9 +53,16 @@ impl V2 {
     }
 }
 
-/// Where to try, and whether processes have to move out of the way: our own group if it may have children, then the root, then our own group emptied.
+/// Where to try, and whether processes have to move out of the way: the group that was emptied before, our own group if it may have children, then the
+/// root, then our own group emptied.
 fn candidates(mount: &Mount) -> Vec<(PathBuf, bool)> {
     let mut list = Vec::new();
+    if let Some(above) = mount.own.parent()
+        && mount.own.ends_with("main")
+        && above.join("sandlog").exists()
+    {
+        list.push((above.to_owned(), false));
+    }
     if may_have_children(&mount.own) {
         list.push((mount.own.clone(), false));
     }
@@ -158,6 +165,17 @@ mod tests {
         assert_eq!(tried, [(tree.path().into(), false), (own.clone(), true)]);
         fs::write(own.join("cgroup.procs"), "")?;
         assert_eq!(candidates(&mount(tree.path(), &own))[0], (own, false));
+        Ok(())
+    }
+
+    #[test]
+    fn a_group_that_was_emptied_before_is_used_again() -> Outcome {
+        let tree = tempfile::tempdir()?;
+        let unit = tree.path().join("unit");
+        group(&unit.join("main"), "cpu", "12\n")?;
+        assert_ne!(candidates(&mount(tree.path(), &unit.join("main")))[0].0, unit);
+        fs::create_dir(unit.join("sandlog"))?;
+        assert_eq!(candidates(&mount(tree.path(), &unit.join("main")))[0], (unit, false));
         Ok(())
     }
 

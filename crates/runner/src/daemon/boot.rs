@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -44,28 +45,19 @@ pub(super) struct Boot {
     pub(super) harness: Option<Process>,
     init: Option<Process>,
     go: File,
-    info: Heard,
+    info: File,
     status: Heard,
     setup: Heard,
 }
 
 impl Boot {
-    pub(super) fn new(go: File, info: OwnedFd, status: OwnedFd, setup: OwnedFd) -> Self {
-        Self {
-            stage: Stage::Setup,
-            since: clock::now(),
-            harness: None,
-            init: None,
-            go,
-            info: Heard::new(info),
-            status: Heard::new(status),
-            setup: Heard::new(setup),
-        }
+    pub(super) fn new(go: File, info: File, status: OwnedFd, setup: OwnedFd) -> Self {
+        Self { stage: Stage::Setup, since: clock::now(), harness: None, init: None, go, info, status: Heard::new(status), setup: Heard::new(setup) }
     }
 
     /// What to wait for.
     pub(super) fn fds(&self) -> impl Iterator<Item = &OwnedFd> {
-        [&self.info, &self.status, &self.setup].into_iter().filter_map(|heard| heard.from.as_ref())
+        [&self.status, &self.setup].into_iter().filter_map(|heard| heard.from.as_ref())
     }
 
     /// When to look again at the latest although nothing is heard.
@@ -91,16 +83,15 @@ impl Boot {
 
     /// Takes the steps that can be taken; gives what goes into the journal.
     pub(super) fn step(&mut self, tree: &mut Tree, folder: &Path) -> io::Result<Option<Body>> {
-        self.info.listen();
         self.setup.listen();
         self.status.listen();
-        if self.init.is_none()
-            && let Some(init) = child_pid(&self.info.bytes).and_then(Process::of)
+        // Bubblewrap has told its child before that could start anything.
+        if self.stage == Stage::Setup
+            && !self.status.bytes.is_empty()
+            && let Some(init) = child_pid(&self.info).and_then(Process::of)
         {
             tree.add_process(folder, init)?;
             self.init = Some(init);
-        }
-        if self.stage == Stage::Setup && self.init.is_some() && !self.status.bytes.is_empty() {
             self.enter(Stage::Inside);
         }
         // Asleep, the first process has set its own death to follow its parent's, which it does last before it waits for children.
@@ -163,7 +154,9 @@ impl Heard {
 }
 
 /// Bubblewrap writes `{"child-pid": N}`, and newer ones more.
-fn child_pid(info: &[u8]) -> Option<i32> {
-    let info: serde_json::Value = serde_json::from_slice(info).ok()?;
+fn child_pid(info: &File) -> Option<i32> {
+    let mut text = [0; 4096];
+    let len = info.read_at(&mut text, 0).ok()?;
+    let info: serde_json::Value = serde_json::from_slice(&text[..len]).ok()?;
     info.get("child-pid")?.as_i64()?.try_into().ok()
 }

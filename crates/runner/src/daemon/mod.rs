@@ -66,9 +66,10 @@ fn to_log(folder: &Path) -> io::Result<()> {
 /// After the turn: serves visitors until it is dismissed, its folder is gone, or nobody came for the dead-man limit. Nothing is lost by its end: the journal
 /// is a file.
 fn linger(shared: &Shared) {
+    let ended = clock::now();
     let mut state = shared.lock();
     while !state.dismissed && !shared.folder.replaced() {
-        if clock::now().saturating_sub(state.last_alive) > shared.dead_man() {
+        if clock::now().saturating_sub(state.last_alive.max(ended)) > shared.dead_man() {
             break;
         }
         state = shared.wait(state, std::time::Duration::from_secs(1));

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use runner::cgroup::{self, Cgroups};
 use runner::procfs::Process;
 use runner::tree::Tree;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, PidfdFlags};
 
@@ -28,7 +28,7 @@ pub(super) struct Sandbox {
     /// What bubblewrap itself complains about.
     pub(super) setup: OwnedFd,
     /// Where bubblewrap tells the sandbox's first process.
-    pub(super) info: OwnedFd,
+    pub(super) info: File,
     pub(super) status: OwnedFd,
     pub(super) go: File,
 }
@@ -62,25 +62,29 @@ pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::
         has_processes = cgroups.has().processes;
     }
 
+    let no_lock = || io::Error::other("no folder to lock");
+    let alive = OwnedFd::from(tree.lock()?.ok_or_else(no_lock)?);
     let exe = rustix::fs::open("/proc/self/exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let (stdin_read, stdin) = pipe()?;
     let (out, out_write) = pipe()?;
     let (err, err_write) = pipe()?;
     let (setup, setup_write) = pipe()?;
-    let (info, info_write) = pipe()?;
+    // Not a pipe, which would break and end bubblewrap where it must not end.
+    let info = rustix::fs::memfd_create("info", MemfdFlags::CLOEXEC)?;
     let (status, status_write) = pipe()?;
     let (go_read, go) = pipe()?;
-    for fd in [&exe, &err_write, &info_write, &status_write, &go_read] {
+    for fd in [&exe, &alive, &err_write, &info, &status_write, &go_read] {
         fds::keep(fd)?;
     }
-    for fd in [&stdin, &out, &err, &setup, &info, &status] {
+    for fd in [&stdin, &out, &err, &setup, &status] {
         rustix::io::ioctl_fionbio(fd, true)?;
     }
     let plan = Plan {
         parent: std::process::id().cast_signed(),
         folder: folder.clone(),
         cgroups: tree.cgroups.clone(),
-        info: info_write.as_raw_fd(),
+        info: info.as_raw_fd(),
+        alive: alive.as_raw_fd(),
         inside: Inside {
             go: go_read.as_raw_fd(),
             status: status_write.as_raw_fd(),
@@ -106,7 +110,7 @@ pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::
     tree.add_process(folder, outer)?;
     let mut go = File::from(go);
     io::Write::write_all(&mut go, b"1")?;
-    Ok(Sandbox { outer, outer_ends, stdin, out, err, setup, info, status, go })
+    Ok(Sandbox { outer, outer_ends, stdin, out, err, setup, info: info.into(), status, go })
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

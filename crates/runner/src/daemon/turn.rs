@@ -44,7 +44,7 @@ struct Turn<'a> {
 
 /// Runs the turn to its end. An error means that the journal cannot be written; the tree is gone then too.
 pub(super) fn run(shared: &Arc<Shared>, journal: File) -> io::Result<()> {
-    let mut tree = Tree::default();
+    let mut tree = Tree::new(&shared.folder.path);
     let mut writer = Writer::new(journal);
     let limiter = Limiter::detect(&shared.spec.label);
     let sandbox = match start::start(shared, &mut tree, &limiter) {

@@ -13,6 +13,7 @@ use runner::spec::Spec;
 use rustix::fs::MemfdFlags;
 
 use super::Sources;
+use crate::plan::Plan;
 
 /// Where the attachments are, inside.
 const FILES: &str = "/run/sandlog/files";
@@ -41,11 +42,12 @@ const ETC_MORE: [&str; 2] = ["ssl/openssl.cnf", "terminfo"];
 const OWN: [&str; 4] = ["passwd", "group", "hosts", "nsswitch.conf"];
 
 /// The arguments, without the command.
-pub(super) fn list(spec: &Spec, sources: &Sources, info: RawFd) -> Vec<OsString> {
+pub(super) fn list(spec: &Spec, sources: &Sources, plan: &Plan, filter: RawFd) -> Vec<OsString> {
     let mut list = List(Vec::new());
     list.add(["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"]);
     list.add(["--new-session", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000"]);
-    list.add(["--hostname", "sandbox", "--info-fd", &info.to_string()]);
+    list.add(["--hostname", "sandbox", "--info-fd", &plan.info.to_string()]);
+    list.add(["--sync-fd", &plan.alive.to_string(), "--seccomp", &filter.to_string()]);
     system(&mut list);
     etc(&mut list, &sources.etc);
     let room = spec.limits.disk.min(spec.limits.memory).to_string();
@@ -67,6 +69,10 @@ pub(super) fn list(spec: &Spec, sources: &Sources, info: RawFd) -> Vec<OsString>
 pub(super) fn write(list: &[OsString]) -> io::Result<File> {
     let mut file = File::from(rustix::fs::memfd_create("args", MemfdFlags::CLOEXEC)?);
     for argument in list {
+        // What comes after it would be arguments of their own.
+        if argument.as_bytes().contains(&0) {
+            return Err(io::Error::other("a NUL in the sandbox's environment"));
+        }
         file.write_all(argument.as_bytes())?;
         file.write_all(&[0])?;
     }
@@ -120,5 +126,17 @@ fn environment(list: &mut List, spec: &Spec) {
     }
     for (name, value) in &spec.env {
         list.add(["--setenv", name, value]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nul_cannot_smuggle_in_an_argument() {
+        let list = ["--setenv", "A", "a\0--bind\0/\0/host"].map(OsString::from);
+        assert!(write(&list).is_err());
+        assert!(write(&list[..2]).is_ok());
     }
 }

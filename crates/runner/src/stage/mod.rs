@@ -1,9 +1,10 @@
 //! `stage`: between the runner and bubblewrap. It joins the cgroups, stops being root, sets limits, waits for the word to go, and becomes bubblewrap.
 //!
-//! It dies with the runner at every point: by the signal at the parent's death, and by the end of the pipe that it waits on.
+//! It dies with the runner: by the signal at the parent's death, and by the end of the pipe that it waits on.
 
 mod args;
 mod private;
+mod seccomp;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -55,10 +56,14 @@ pub(crate) fn main(plan: &str) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     set_limits(&spec)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let list = args::write(&args::list(&spec, &sources, plan.info))?;
+    let filter = seccomp::write()?;
+    fds::keep(&filter)?;
+    let list = args::write(&args::list(&spec, &sources, &plan, filter.as_raw_fd()))?;
     fds::keep(&list)?;
 
     go.read_exact(&mut [0])?;
+    // Bubblewrap sets its own, as soon as its other half would not wait for it in vain. Until then it ends by itself: `exec` finds the runner dead.
+    rustix::process::set_parent_process_death_signal(None)?;
     let mut bwrap = Command::new(&spec.bwrap);
     bwrap.arg("--args").arg(list.as_raw_fd().to_string()).arg("--");
     bwrap.arg(format!("/proc/self/fd/{}", plan.inside.exe)).arg("exec");

@@ -26,6 +26,7 @@ struct Making {
 
 impl Inner {
     pub(super) fn create(&self, at: &Place, epoch: u64, spec: &SandboxSpec, fill: FillFn) -> Result<(), SandboxError> {
+        check(spec)?;
         let folder = self.folder(at)?;
         let fence = folder.fence(epoch)?;
         if self.see(&folder, epoch)? != Seen::Absent {
@@ -127,6 +128,18 @@ impl Making {
             DirBuilder::new().mode(mode).create(path.join(name))?;
         }
         Ok(Self { path, _lock: lock })
+    }
+}
+
+/// What no system call can take. Trying again would not help.
+fn check(spec: &SandboxSpec) -> Result<(), SandboxError> {
+    let bad_name = |name: &str| name.is_empty() || name.contains(['=', '\0']);
+    if spec.command.iter().any(|argument| argument.contains('\0')) {
+        return Err(SandboxError::Unsupported("a command cannot hold a NUL".into()));
+    }
+    match spec.env.iter().find(|(name, value)| bad_name(name) || value.contains('\0')) {
+        Some((name, _)) => Err(SandboxError::Unsupported(format!("the variable {name:?} cannot be set"))),
+        None => Ok(()),
     }
 }
 
