@@ -20,6 +20,8 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+/// Shorter than the time after which a comment comes, so that a stream that hangs is noticed.
+const QUIET: Duration = Duration::from_secs(12);
 
 pub(crate) fn agents() -> Agents {
     let command = "harness = \"command\"\ncommand = [\"cat\"]\nnetwork = \"none\"\n";
@@ -265,7 +267,7 @@ impl Open {
                 self.rest = rest.to_owned();
                 return Some(seen);
             }
-            let chunk = tokio::time::timeout(LIMIT, self.body.next()).await.expect("the stream goes on")?;
+            let chunk = tokio::time::timeout(QUIET, self.body.next()).await.expect("the stream goes on")?;
             self.rest.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
         }
     }
