@@ -10,7 +10,7 @@ pub(crate) fn run(row: &RunRow) -> Value {
     let files: Vec<_> = input
         .files
         .iter()
-        .map(|file| json!({ "id": file.sha256, "name": file.name, "filename": file.name, "mime_type": file.media_type, "size": file.size, "sha256": file.sha256 }))
+        .map(|file| json!({ "id": file.sha256, "name": file.name, "filename": file.name, "media_type": file.media_type, "size": file.size, "sha256": file.sha256 }))
         .collect();
     let mut messages = vec![json!({ "role": "user", "content": input.message })];
     messages.extend(end.content.filter(|text| !text.is_empty()).map(|text| json!({ "role": "assistant", "content": text })));

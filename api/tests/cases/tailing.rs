@@ -1,13 +1,16 @@
 //! What viewers see is the log, whole and in order, whatever happens while they look; and what that costs.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use api::Options;
+use adapters::{Signal, Signals};
+use api::{Options, Parts};
 use futures_util::future::join_all;
 use proptest::prelude::*;
 use runs::Frame;
 use serde_json::json;
+use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use crate::kit::{Seen, Stage, Worker, eventually, form};
@@ -206,14 +209,57 @@ async fn a_viewer_that_claims_to_have_seen_more_than_there_is_gets_what_comes_af
         assert_eq!(open.next().await.unwrap().event, "subscribed");
     }
     // Beside them, others see all of it.
-    let honest = tokio::spawn(view(stage.clone(), run, 0));
+    let mut honest = stage.resume(run, Some(0)).await;
+    assert_eq!(honest.next().await.unwrap().event, "subscribed");
     worker.say(&["a", "b"]).await;
     worker.say(&["c"]).await;
     worker.complete("done").await;
     let got = ahead.frames().await;
     is_the_log(&stage, run, 3, &got).await;
     assert!(beyond.frames().await.is_empty());
-    honest.await.unwrap();
+    let got = honest.frames().await;
+    is_the_log(&stage, run, 1, &got).await;
+}
+
+#[tokio::test]
+async fn a_run_that_ends_while_a_viewer_joins_ends_the_stream() {
+    let stage = Stage::with(Options { tick: Duration::from_millis(2), ..Options::default() });
+    // One that has seen all but the end, and one that claims to have seen that too.
+    for (last, count) in [(0, 1), (1, 0)] {
+        let worker = started(&stage).await;
+        let run = worker.run_id;
+        *stage.reader.ends.lock().unwrap() = Some(worker);
+        assert_eq!(stage.resume(run, Some(last)).await.frames().await.len(), count);
+    }
+}
+
+/// Signals that nobody sends.
+struct Dead;
+
+impl Signals for Dead {
+    fn send(&self, _: Signal) {}
+
+    fn subscribe(&self) -> broadcast::Receiver<Signal> {
+        broadcast::channel(1).1
+    }
+}
+
+#[tokio::test]
+async fn without_signals_the_tick_is_enough() {
+    let mut stage = Stage::with(Options { tick: Duration::from_millis(40), ..Options::default() });
+    stage.router = api::router(Parts { signals: Arc::new(Dead), ..stage.parts.clone() });
+    let mut worker = started(&stage).await;
+    let mut open = stage.resume(worker.run_id, None).await;
+    while open.next().await.unwrap().event != "subscribed" {}
+    let since = Instant::now();
+    let before = stage.reader.tails.load(Ordering::SeqCst);
+    for line in ["a", "b", "c"] {
+        worker.say(&[line]).await;
+        assert_eq!(open.next().await.unwrap().data["content"], line);
+    }
+    let ticks = usize::try_from(since.elapsed().as_millis() / 40).unwrap();
+    let queries = stage.reader.tails.load(Ordering::SeqCst) - before;
+    assert!(queries <= ticks + 2, "{queries} queries in {ticks} ticks");
 }
 
 #[tokio::test]

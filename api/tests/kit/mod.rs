@@ -1,7 +1,7 @@
 //! The api on the memory log, what a client does with it, and a worker that appends what the case says.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use adapters::memory::Memory;
@@ -20,6 +20,8 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+/// Shorter than the time after which a comment comes, so that a stream that hangs is noticed.
+const QUIET: Duration = Duration::from_secs(12);
 
 pub(crate) fn agents() -> Agents {
     let command = "harness = \"command\"\ncommand = [\"cat\"]\nnetwork = \"none\"\n";
@@ -33,6 +35,8 @@ pub(crate) struct Watched {
     pub(crate) pages: AtomicUsize,
     /// Frames before it are no longer kept.
     pub(crate) kept_from: AtomicU32,
+    /// Ends its run right after the next page was read.
+    pub(crate) ends: Mutex<Option<Worker>>,
     pub(crate) down: AtomicBool,
     pub(crate) panics: AtomicBool,
 }
@@ -71,7 +75,12 @@ impl Reader for Watched {
 
     async fn frames(&self, run_id: Uuid, index: u32, limit: u32) -> Result<Vec<Recorded>, LogError> {
         self.pages.fetch_add(1, Ordering::SeqCst);
-        self.up()?.frames(run_id, index.max(self.kept_from.load(Ordering::SeqCst)), limit).await
+        let page = self.up()?.frames(run_id, index.max(self.kept_from.load(Ordering::SeqCst)), limit).await;
+        let ends = self.ends.lock().unwrap().take();
+        if let Some(worker) = ends {
+            worker.complete("done").await;
+        }
+        page
     }
 
     async fn tail(&self, from: &[(Uuid, u32)], limit: u32) -> Result<Vec<(Uuid, Recorded)>, LogError> {
@@ -105,6 +114,7 @@ impl Stage {
             tails: AtomicUsize::new(0),
             pages: AtomicUsize::new(0),
             kept_from: AtomicU32::new(0),
+            ends: Mutex::default(),
             down: AtomicBool::new(false),
             panics: AtomicBool::new(false),
         });
@@ -257,7 +267,7 @@ impl Open {
                 self.rest = rest.to_owned();
                 return Some(seen);
             }
-            let chunk = tokio::time::timeout(LIMIT, self.body.next()).await.expect("the stream goes on")?;
+            let chunk = tokio::time::timeout(QUIET, self.body.next()).await.expect("the stream goes on")?;
             self.rest.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
         }
     }
