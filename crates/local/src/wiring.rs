@@ -72,8 +72,9 @@ pub(crate) async fn sandboxes(config: &Config) -> Result<Vec<Arc<dyn Sandboxes>>
         Ok(opened) => opened.map_err(|cause| Fault::Sandboxes(chain(&cause)))?,
         Err(panic) => return Err(Fault::Sandboxes(panic.to_string())),
     };
-    for missing in &namespace.capabilities().missing {
-        tracing::warn!("sandboxes on this host: {missing}");
+    let missing = &namespace.capabilities().missing;
+    if !missing.is_empty() {
+        tracing::warn!("not all limits of sandboxes can be kept on this host: {}", missing.join("; "));
     }
     Ok(vec![Arc::new(namespace)])
 }
