@@ -5,6 +5,8 @@
 
 mod folder;
 mod pack;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::path::Path;

@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use crate::sandbox::{Body, Exit, Record};
 use command::Command;
+#[cfg(test)]
+mod tests;
+
 pub use exit::Ending;
 pub(crate) use exit::{CANCEL, OUTPUT_LIMIT};
 

@@ -1,0 +1,96 @@
+//! What a harness may have done to its workspace, and what comes back.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use uuid::Uuid;
+
+use super::{Checkpoints, Folder};
+
+fn checkpoints() -> (tempfile::TempDir, Folder) {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoints = Folder::open(folder.path().join("checkpoints")).unwrap();
+    (folder, checkpoints)
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[tokio::test]
+async fn a_workspace_comes_back_as_it_was() {
+    let (folder, checkpoints) = checkpoints();
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    fs::create_dir_all(from.join("deep/er")).unwrap();
+    fs::create_dir(from.join("empty")).unwrap();
+    fs::create_dir(&to).unwrap();
+    fs::write(from.join("deep/er/bytes"), [0, 159, 146, 150]).unwrap();
+    fs::write(from.join("run.sh"), "#!/bin/sh\n").unwrap();
+    fs::set_permissions(from.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("deep/er", from.join("link")).unwrap();
+    let (id, bytes) = checkpoints.save(Uuid::nil(), "run-1", &from).await.unwrap();
+    assert!(bytes > 0);
+    checkpoints.restore(&id, &to).unwrap();
+    assert_eq!(fs::read(to.join("deep/er/bytes")).unwrap(), [0, 159, 146, 150]);
+    assert_eq!((mode(&to.join("run.sh")), fs::read_link(to.join("link")).unwrap().to_str()), (0o755, Some("deep/er")));
+    assert!(to.join("empty").is_dir());
+}
+
+#[tokio::test]
+async fn a_hostile_workspace_reaches_nothing_outside_and_ends_nothing() {
+    let (folder, checkpoints) = checkpoints();
+    let (from, to, outside) = (folder.path().join("from"), folder.path().join("to"), folder.path().join("outside"));
+    fs::create_dir(&from).unwrap();
+    fs::create_dir(&to).unwrap();
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), "secret").unwrap();
+    symlink(&outside, from.join("way-out")).unwrap();
+    symlink(outside.join("secret"), from.join("file-out")).unwrap();
+    symlink("loop", from.join("loop")).unwrap();
+    let fifo = std::process::Command::new("mkfifo").arg(from.join("pipe")).status().unwrap();
+    assert!(fifo.success());
+    let _socket = std::os::unix::net::UnixListener::bind(from.join("socket")).unwrap();
+    fs::write(from.join("su"), "x").unwrap();
+    fs::set_permissions(from.join("su"), fs::Permissions::from_mode(0o6755)).unwrap();
+    fs::create_dir(from.join("shut")).unwrap();
+    fs::write(from.join("shut/inside"), "kept").unwrap();
+    fs::set_permissions(from.join("shut"), fs::Permissions::from_mode(0)).unwrap();
+
+    let (id, _) = checkpoints.save(Uuid::nil(), "run-1", &from).await.unwrap();
+    checkpoints.restore(&id, &to).unwrap();
+    assert_eq!(fs::read_link(to.join("way-out")).unwrap(), outside);
+    assert!(fs::symlink_metadata(to.join("file-out")).unwrap().is_symlink());
+    assert_eq!(mode(&to.join("su")), 0o755, "no set-user-id bit comes back");
+    assert_eq!(fs::read_to_string(to.join("shut/inside")).unwrap(), "kept");
+    assert!(!to.join("pipe").exists() && !to.join("socket").exists());
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn only_the_named_checkpoints_of_a_session_are_kept() {
+    let (folder, checkpoints) = checkpoints();
+    let (mine, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    let workspace = folder.path().join("workspace");
+    fs::create_dir(&workspace).unwrap();
+    let (first, _) = checkpoints.save(mine, "a-1", &workspace).await.unwrap();
+    let (second, _) = checkpoints.save(mine, "b-1", &workspace).await.unwrap();
+    let (others, _) = checkpoints.save(other, "c-1", &workspace).await.unwrap();
+    checkpoints.keep_only(mine, &[&second]).await.unwrap();
+    let there = |id: &str| checkpoints.restore(id, &workspace).is_ok();
+    assert!(!there(&first) && there(&second) && there(&others));
+    checkpoints.keep_only(mine, &[]).await.unwrap();
+    checkpoints.keep_only(mine, &[]).await.unwrap();
+    assert!(!there(&second) && there(&others));
+    assert!(!folder.path().join("checkpoints").join(mine.to_string()).exists());
+}
+
+#[tokio::test]
+async fn no_id_leads_out_of_the_folder() {
+    let (folder, checkpoints) = checkpoints();
+    fs::write(folder.path().join("file.tar.zst"), "").unwrap();
+    for id in ["../file.tar.zst", "a/../../file.tar.zst", "/etc/passwd", "a", "a/b/c", "./file"] {
+        let error = checkpoints.restore(id, folder.path()).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{id}");
+    }
+}
