@@ -55,7 +55,7 @@ async fn a_hostile_workspace_reaches_nothing_outside_and_ends_nothing() {
     fs::set_permissions(from.join("su"), fs::Permissions::from_mode(0o6755)).unwrap();
     fs::create_dir(from.join("shut")).unwrap();
     fs::write(from.join("shut/inside"), "kept").unwrap();
-    fs::set_permissions(from.join("shut"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(from.join("shut"), fs::Permissions::from_mode(0o000)).unwrap();
 
     let (id, _) = checkpoints.save(Uuid::nil(), "run-1", &from).await.unwrap();
     checkpoints.restore(&id, &to).unwrap();
