@@ -1,8 +1,9 @@
-//! The runner's program. `run FOLDER` is for the worker; the others are stages that it starts of itself: `daemon` supervises, `stage` becomes bubblewrap,
+//! The runner's program. `run FOLDER` is for the worker; the others are stages that it starts of itself: `daemon` supervises, `guard` outlives it for a moment, `stage` becomes bubblewrap,
 //! `exec` runs inside the sandbox and becomes the harness.
 
 mod daemon;
 mod fds;
+mod guard;
 mod harness;
 mod launch;
 mod plan;
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
     let done = match (text(0), args.get(1)) {
         (Some("run"), Some(folder)) => launch::run(folder.as_ref()),
         (Some("daemon"), Some(folder)) => daemon::main(folder.as_ref(), text(2)),
+        (Some("guard"), Some(folder)) => guard::main(folder.as_ref()),
         (Some("stage"), Some(_)) => stage::main(text(1).unwrap_or_default()),
         (Some("exec"), Some(_)) => harness::main(text(1).unwrap_or_default(), &args[2..]),
         (Some("--version"), None) => {

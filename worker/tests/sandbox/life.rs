@@ -145,6 +145,21 @@ async fn a_runner_killed_at_any_moment_leaves_no_process() {
 }
 
 #[tokio::test]
+async fn a_dead_runner_that_nobody_looks_for_leaves_no_process() {
+    let mut killed = Vec::new();
+    for delay in 0..20 {
+        let rig = Rig::new();
+        let script = script(COUNT);
+        rig.create(&script.spec).await;
+        let runner = rig.runner().await;
+        std::thread::sleep(Duration::from_millis(delay));
+        kill(runner);
+        killed.push((rig, script));
+    }
+    eventually("the end of all processes", || killed.iter().all(|(_, script)| with_marker(&script.marker).is_empty()));
+}
+
+#[tokio::test]
 async fn a_runner_killed_after_the_exit_record_is_seen_as_ended() {
     let rig = Rig::new();
     rig.run(&script("echo hi").spec).await;

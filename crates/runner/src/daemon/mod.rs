@@ -26,6 +26,7 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 
 use crate::fds;
+use crate::guard::Guard;
 use shared::Shared;
 
 pub(crate) fn main(folder: &Path, ready: Option<&str>) -> io::Result<()> {
@@ -46,7 +47,9 @@ pub(crate) fn main(folder: &Path, ready: Option<&str>) -> io::Result<()> {
     let _ = ready.write_all(b"k");
     drop(ready);
 
+    let guard = Guard::start(folder)?;
     turn::run(&shared, journal)?;
+    guard.dismiss();
     linger(&shared);
     drop(lock);
     Ok(())

@@ -45,6 +45,16 @@ impl Limiter {
         Self { cgroups, label: format!("{label}_{}", std::process::id()) }
     }
 
+    /// Makes the groups; says whether they limit processes.
+    fn make(&self, shared: &Shared, tree: &mut Tree) -> io::Result<bool> {
+        let Some(cgroups) = &self.cgroups else { return Ok(false) };
+        for dir in cgroups.dirs(&self.label) {
+            tree.add_cgroup(&shared.folder.path, dir)?;
+        }
+        cgroups.make(&self.label, &shared.spec.limits)?;
+        Ok(cgroups.has().processes)
+    }
+
     pub(super) fn oom_killed(&self) -> bool {
         self.cgroups.as_ref().is_some_and(|cgroups| cgroups.oom_killed(&self.label))
     }
@@ -53,15 +63,7 @@ impl Limiter {
 /// Starts bubblewrap's first stage, which waits for a word at `go`. From the main thread only.
 pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::Result<Sandbox> {
     let folder = &shared.folder.path;
-    let mut has_processes = false;
-    if let Some(cgroups) = &limiter.cgroups {
-        for dir in cgroups.dirs(&limiter.label) {
-            tree.add_cgroup(folder, dir)?;
-        }
-        cgroups.make(&limiter.label, &shared.spec.limits)?;
-        has_processes = cgroups.has().processes;
-    }
-
+    let has_processes = limiter.make(shared, tree)?;
     let no_lock = || io::Error::other("no folder to lock");
     let alive = OwnedFd::from(tree.lock()?.ok_or_else(no_lock)?);
     let exe = rustix::fs::open("/proc/self/exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
