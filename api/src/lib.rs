@@ -55,6 +55,8 @@ pub struct Options {
     pub keepalive: Duration,
     /// A connection whose peer takes nothing for so long is dropped.
     pub stalled_limit: Duration,
+    /// After `shutdown`, how long [`serve`] waits for connections that do not come to their end: one whose peer reads nothing, say.
+    pub grace: Duration,
     /// What is kept of each watched run's latest frames.
     pub ring_bytes: usize,
 }
@@ -67,6 +69,7 @@ impl Default for Options {
             tick: Duration::from_millis(50),
             keepalive: Duration::from_secs(15),
             stalled_limit: Duration::from_secs(60),
+            grace: Duration::from_secs(5),
             ring_bytes: 256 * 1024,
         }
     }

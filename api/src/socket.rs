@@ -20,12 +20,22 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, shutdown: impl Fu
             tracing::warn!(error = &error as &dyn std::error::Error, "api.socket: a connection has no time limit");
         }
     });
-    axum::serve(listener, routes(app))
-        .with_graceful_shutdown(async move {
-            shutdown.await;
-            closing.closing.send_replace(true);
-        })
-        .await
+    let grace = app.options.grace;
+    let late = app.clone();
+    let serving = axum::serve(listener, routes(app)).with_graceful_shutdown(async move {
+        shutdown.await;
+        closing.closing.send_replace(true);
+    });
+    tokio::select! {
+        served = serving.into_future() => served,
+        () = async {
+            late.closed().await;
+            tokio::time::sleep(grace).await;
+        } => {
+            tracing::warn!("api.socket: not every connection came to its end");
+            Ok(())
+        }
+    }
 }
 
 /// A peer that is gone, or that takes nothing, must not hold a connection for ever: the kernel drops it after `stalled`.

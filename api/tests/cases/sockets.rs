@@ -97,6 +97,23 @@ async fn a_viewer_that_stops_reading_is_dropped() {
 }
 
 #[tokio::test]
+async fn a_viewer_that_stops_reading_does_not_hold_up_the_end_of_the_process() {
+    let stage = Stage::with(Options { tick: Duration::from_millis(2), grace: Duration::from_millis(100), ..Options::default() });
+    let mut server = serve(&stage).await;
+    stage.accepted(&[("message", "x")]).await;
+    let mut worker = stage.worker().await;
+    worker.start().await;
+    let mut viewer = ask(server.address, &format!("GET /agents/echo/runs/{}/resume HTTP/1.1\r\nhost: x\r\n\r\n", worker.run_id)).await;
+    read_to(&mut viewer, "event: subscribed").await;
+    let line = "x".repeat(24 * 1024 * 1024);
+    worker.say(&[&line]).await;
+    read_to(&mut viewer, "xxx").await;
+    server.stop.take().unwrap().send(()).unwrap();
+    tokio::time::timeout(LIMIT, server.task).await.expect("the server ends").unwrap().unwrap();
+    drop(viewer);
+}
+
+#[tokio::test]
 async fn a_client_that_goes_away_cancels_nothing() {
     let stage = Stage::new();
     let server = serve(&stage).await;

@@ -211,13 +211,15 @@ async fn a_viewer_that_claims_to_have_seen_more_than_there_is_gets_what_comes_af
     // Beside them, others see all of it.
     let mut honest = stage.resume(run, Some(0)).await;
     assert_eq!(honest.next().await.unwrap().event, "subscribed");
+    let honest = tokio::spawn(async move { honest.frames().await });
+    tokio::task::yield_now().await;
     worker.say(&["a", "b"]).await;
     worker.say(&["c"]).await;
     worker.complete("done").await;
     let got = ahead.frames().await;
     is_the_log(&stage, run, 3, &got).await;
     assert!(beyond.frames().await.is_empty());
-    let got = honest.frames().await;
+    let got = honest.await.unwrap();
     is_the_log(&stage, run, 1, &got).await;
 }
 
