@@ -162,7 +162,7 @@ impl Deployment {
             let status = instance.stop().await;
             assert!(status.success(), "{status}:\n{log}");
         }
-        traces::gone(self.folder.path(), Duration::from_secs(10)).await;
+        traces::gone(self.folder.path(), Duration::from_secs(30)).await;
     }
 }
 

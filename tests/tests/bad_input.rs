@@ -23,7 +23,7 @@ async fn fails(args: &[&str], more: &[(&str, String)], said: &[&str]) -> Ended {
         assert!(ended.stderr.contains(part), "{part:?} is not in: {}", ended.stderr);
     }
     assert_eq!(ended.stdout, "");
-    traces::gone(folder.path(), Duration::from_secs(5)).await;
+    traces::gone(folder.path(), Duration::from_secs(30)).await;
     ended
 }
 

@@ -27,7 +27,7 @@ async fn run_twice_in_a_folder_of_its_own() {
         assert!(ended.status.success(), "{ended:?}");
         assert!(ended.stdout.contains(&format!("\n{word}\n-- COMPLETED after ")), "{}", ended.stdout);
         assert!(!ended.stderr.contains("ERROR"), "{}", ended.stderr);
-        traces::gone(folder.path(), Duration::from_secs(5)).await;
+        traces::gone(folder.path(), Duration::from_secs(30)).await;
     }
 }
 
@@ -41,7 +41,7 @@ async fn the_demo_shows_what_it_does() {
     for part in ["wrote notes/turn-1.txt", "The workspace now:", "-- COMPLETED after "] {
         assert!(ended.stdout.contains(part), "{part:?} is not in: {}", ended.stdout);
     }
-    traces::gone(folder.path(), Duration::from_secs(5)).await;
+    traces::gone(folder.path(), Duration::from_secs(30)).await;
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn two_runs_at_once_in_one_folder_both_end() {
     let run = || finish(command(&["run", "echo", "tick 3 0.1"], &variables));
     let (one, two) = tokio::join!(run(), run());
     assert!(one.status.success() && two.status.success(), "{one:?} {two:?}");
-    traces::gone(folder.path(), Duration::from_secs(5)).await;
+    traces::gone(folder.path(), Duration::from_secs(30)).await;
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn an_interrupted_run_is_cancelled_and_leaves_nothing() {
     }
     assert!(seen.starts_with("-- CANCELLED after "), "{seen}");
     assert_eq!(child.wait().await.expect("a status").code(), Some(1));
-    traces::gone(folder.path(), Duration::from_secs(5)).await;
+    traces::gone(folder.path(), Duration::from_secs(30)).await;
 }
 
 #[tokio::test]

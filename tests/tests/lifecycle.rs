@@ -29,7 +29,7 @@ async fn up_ends_all_that_it_started_also_in_the_middle_of_a_run() {
         deployment.apis[0].signal(signal);
         let status = deployment.apis[0].ended().await;
         assert!(status.success(), "{status}: {}", deployment.apis[0].log());
-        traces::gone(&deployment.data(), Duration::from_secs(10)).await;
+        traces::gone(&deployment.data(), Duration::from_secs(30)).await;
         deployment.apis.clear();
         deployment.stop().await;
     }
@@ -53,7 +53,7 @@ async fn a_run_outlives_up_in_its_log_and_ends_after_the_next_start() {
     assert_eq!(http.wait(&text(&second, "run_id"), &ENDED).await["content"], "later\n");
     http.resume(&text(&first, "run_id"), None, 0).await.whole(0);
     assert!(up.stop().await.success());
-    traces::gone(folder.path(), Duration::from_secs(10)).await;
+    traces::gone(folder.path(), Duration::from_secs(30)).await;
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn a_folder_below_a_private_one_serves_too() {
     let http = e2e::Http::new(up.url.clone().into_iter().collect());
     assert_eq!(http.foreground(Submit::message("write a.txt b\nread a.txt")).await["content"], "b\n");
     assert!(up.stop().await.success());
-    traces::gone(folder.path(), Duration::from_secs(10)).await;
+    traces::gone(folder.path(), Duration::from_secs(30)).await;
 }
 
 #[tokio::test]
