@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use tracing::Instrument;
 use uuid::Uuid;
 
+use crate::leftover;
 use crate::respond::Refusal;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -19,11 +20,17 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) async fn edge(request: Request, next: Next) -> Response {
     let id = kept(request.headers()).unwrap_or_else(made);
     let span = tracing::info_span!("api.request", method = %request.method(), path = request.uri().path(), id = id.to_str().unwrap_or_default());
+    let (request, leftover) = leftover::of(request);
     let answer = AssertUnwindSafe(next.run(request).instrument(span.clone())).catch_unwind().await;
     let mut response = answer.unwrap_or_else(|_| {
         span.in_scope(|| tracing::error!("api: a handler panicked"));
         Refusal::Crashed.into_response()
     });
+    if let Some(leftover) = leftover
+        && !response.status().is_success()
+    {
+        leftover.drain().await;
+    }
     response.headers_mut().insert(REQUEST_ID, id);
     response
 }

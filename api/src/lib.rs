@@ -13,6 +13,7 @@ mod edge;
 mod events;
 mod fields;
 mod health;
+mod leftover;
 mod render;
 mod respond;
 mod resume;

@@ -114,6 +114,20 @@ async fn a_viewer_that_stops_reading_does_not_hold_up_the_end_of_the_process() {
 }
 
 #[tokio::test]
+async fn a_client_that_writes_before_it_reads_hears_why_it_is_refused() {
+    let stage = Stage::new();
+    let server = serve(&stage).await;
+    let body = format!("{{\"message\": \"{}\"}}", "x".repeat(40 * 1024 * 1024));
+    for (agent, status) in [("nobody", "404"), ("echo", "413")] {
+        let head =
+            format!("POST /agents/{agent}/runs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+        let mut client = ask(server.address, &head).await;
+        client.write_all(body.as_bytes()).await.unwrap();
+        assert!(read_to(&mut client, "detail").await.starts_with(&format!("HTTP/1.1 {status}")));
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_goes_away_cancels_nothing() {
     let stage = Stage::new();
     let server = serve(&stage).await;
