@@ -336,11 +336,11 @@ impl Worker {
     async fn finish(&mut self, events: Vec<Event>) {
         let (run_id, seq, first_index) = (self.run_id, self.seq, self.index);
         let Holding { session, claim } = self.holding;
-        self.stage.memory.finish(Finish { run_id, session, claim, seq, first_index, events, checkpoint: None }).await.unwrap();
+        self.stage.memory.finish(Finish { run_id, session, claim, seq, first_index, events, checkpoint: None, conversation: None }).await.unwrap();
     }
 
     pub(crate) async fn complete(mut self, content: &str) {
-        let saved = Event::CheckpointSaved { checkpoint: "c".into(), bytes: 1 };
+        let saved = Event::CheckpointSaved { checkpoint: "c".into(), bytes: 1, conversation: None };
         let (content, metrics) = (content.to_owned(), Metrics { duration: Some(0.5), ..Metrics::default() });
         self.finish(vec![saved, Event::Completed { content, content_type: "str".into(), truncated: false, metrics }]).await;
     }

@@ -200,6 +200,8 @@ pub struct Claim {
     pub host: String,
     /// The workspace as of the end of the last turn.
     pub checkpoint: Option<String>,
+    /// What the harness calls the conversation that is in it.
+    pub conversation: Option<String>,
     /// Claims in a row, before this one, whose holders neither appended nor renewed.
     pub idle_claims: u32,
 }
@@ -237,6 +239,8 @@ pub struct Finish {
     pub events: Vec<Event>,
     /// The new checkpoint, where one was saved.
     pub checkpoint: Option<String>,
+    /// And the conversation in it.
+    pub conversation: Option<String>,
 }
 
 /// A run that a worker holds, for its heartbeat.

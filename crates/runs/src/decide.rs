@@ -15,6 +15,14 @@ pub enum Verdict {
     Failed { error: String, error_type: String, started: bool, content: String, truncated: bool, metrics: Metrics },
 }
 
+/// What was kept of a turn: the workspace, and what the harness calls its conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    pub id: String,
+    pub bytes: u64,
+    pub conversation: Option<String>,
+}
+
 /// The user wishes the run to stop. Where no sandbox is intended nothing can be running, so the end is decided at once.
 pub fn cancel(run: &Run) -> Vec<Event> {
     if run.phase.has_ended() {
@@ -47,7 +55,7 @@ pub fn attempt_failed(run: &Run, class: FailureClass, error: &str, now: i64) -> 
 
 /// The turn is over: the checkpoint, where one was taken, and the terminal event. A turn whose workspace is not saved has not completed: the
 /// next one could not go on from it.
-pub fn finish(verdict: Verdict, checkpoint: Option<(String, u64)>) -> Vec<Event> {
+pub fn finish(verdict: Verdict, checkpoint: Option<Checkpoint>) -> Vec<Event> {
     let end = match verdict {
         Verdict::Completed { content, truncated, metrics, .. } if checkpoint.is_none() => {
             Event::Failed { error: "the workspace was not saved".into(), error_type: "checkpoint".into(), started: true, content, truncated, metrics }
@@ -57,7 +65,7 @@ pub fn finish(verdict: Verdict, checkpoint: Option<(String, u64)>) -> Vec<Event>
             Event::Failed { error, error_type, started, content, truncated, metrics }
         }
     };
-    let saved = checkpoint.map(|(checkpoint, bytes)| Event::CheckpointSaved { checkpoint, bytes });
+    let saved = checkpoint.map(|Checkpoint { id, bytes, conversation }| Event::CheckpointSaved { checkpoint: id, bytes, conversation });
     saved.into_iter().chain([end]).collect()
 }
 

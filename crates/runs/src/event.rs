@@ -100,7 +100,7 @@ pub enum Event {
     CancelRequested,
     HandedOver { reason: String },
     AttemptFailed { attempt: u32, class: FailureClass, error: String, retry_at: i64 },
-    CheckpointSaved { checkpoint: String, bytes: u64 },
+    CheckpointSaved { checkpoint: String, bytes: u64, conversation: Option<String> },
     Completed { content: String, content_type: String, truncated: bool, metrics: Metrics },
     Failed { error: String, error_type: String, started: bool, content: String, truncated: bool, metrics: Metrics },
     Cancelled { reason: String },
@@ -139,7 +139,7 @@ macro_rules! wire {
 wire!(Started { attempt: u32, model: Option<String>, journal: u64 });
 wire!(HandedOver { reason: String });
 wire!(AttemptFailed { attempt: u32, class: FailureClass, error: String, retry_at: i64 });
-wire!(CheckpointSaved { checkpoint: String, bytes: u64 });
+wire!(CheckpointSaved { checkpoint: String, bytes: u64, #[serde(default, skip_serializing_if = "Option::is_none")] conversation: Option<String> });
 wire!(Completed {
     content: String,
     content_type: String,
@@ -208,7 +208,7 @@ impl Event {
             Self::CancelRequested => Value::Object(Map::new()),
             Self::HandedOver { reason } => json(&HandedOver { reason }),
             Self::AttemptFailed { attempt, class, error, retry_at } => json(&AttemptFailed { attempt, class, error, retry_at }),
-            Self::CheckpointSaved { checkpoint, bytes } => json(&CheckpointSaved { checkpoint, bytes }),
+            Self::CheckpointSaved { checkpoint, bytes, conversation } => json(&CheckpointSaved { checkpoint, bytes, conversation }),
             Self::Completed { content, content_type, truncated, metrics } => json(&Completed { content, content_type, truncated, metrics }),
             Self::Failed { error, error_type, started, content, truncated, metrics } => {
                 json(&Failed { error, error_type, started, content, truncated, metrics })
@@ -243,8 +243,8 @@ impl Event {
                 Self::AttemptFailed { attempt, class, error, retry_at }
             }
             "checkpoint.saved" => {
-                let CheckpointSaved { checkpoint, bytes } = serde_json::from_value(data).map_err(shape)?;
-                Self::CheckpointSaved { checkpoint, bytes }
+                let CheckpointSaved { checkpoint, bytes, conversation } = serde_json::from_value(data).map_err(shape)?;
+                Self::CheckpointSaved { checkpoint, bytes, conversation }
             }
             "run.completed" => {
                 let Completed { content, content_type, truncated, metrics } = serde_json::from_value(data).map_err(shape)?;

@@ -124,7 +124,7 @@ pub(crate) fn later() -> impl Strategy<Value = Event> {
         4 => text().prop_map(|reason| Event::HandedOver { reason }),
         4 => (any::<u32>(), class(), text(), any::<i64>())
             .prop_map(|(attempt, class, error, retry_at)| Event::AttemptFailed { attempt, class, error, retry_at }),
-        4 => (text(), any::<u64>()).prop_map(|(checkpoint, bytes)| Event::CheckpointSaved { checkpoint, bytes }),
+        4 => (text(), any::<u64>(), option::of(text())).prop_map(|(checkpoint, bytes, conversation)| Event::CheckpointSaved { checkpoint, bytes, conversation }),
         2 => (text(), text(), any::<bool>(), metrics())
             .prop_map(|(content, content_type, truncated, metrics)| Event::Completed { content, content_type, truncated, metrics }),
         1 => failed,

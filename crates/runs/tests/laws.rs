@@ -94,7 +94,7 @@ proptest! {
     fn the_end_of_a_turn_folds(log in arbitrary::legal_log(), completed in any::<bool>(), saved in any::<bool>()) {
         // A verdict comes from a journal, so there is a sandbox; what never started neither completes nor leaves a workspace.
         let run = with_sandbox(&log, completed || saved);
-        let events = decide::finish(verdict(completed), saved.then(|| ("checkpoint".to_owned(), 7)));
+        let events = decide::finish(verdict(completed), saved.then(|| decide::Checkpoint { id: "checkpoint".into(), bytes: 7, conversation: None }));
         prop_assert_eq!(events.iter().filter(|event| event.is_terminal()).count(), 1);
         let then = after(&run, events).expect("it folds");
         // Completed is said only of what is durable.

@@ -33,7 +33,7 @@ fn events() -> Vec<Event> {
         Event::CancelRequested,
         Event::HandedOver { reason: String::new() },
         Event::AttemptFailed { attempt: 1, class: FailureClass::Setup, error: String::new(), retry_at: 0 },
-        Event::CheckpointSaved { checkpoint: "c".into(), bytes: 0 },
+        Event::CheckpointSaved { checkpoint: "c".into(), bytes: 0, conversation: None },
         Event::Completed { content: content.clone(), content_type: String::new(), truncated: false, metrics: metrics.clone() },
         Event::Failed { error: String::new(), error_type: String::new(), started: true, content, truncated: false, metrics },
         Event::Cancelled { reason: String::new() },

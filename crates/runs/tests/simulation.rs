@@ -191,7 +191,7 @@ impl World {
                 } else {
                     Verdict::Failed { error: "e".into(), error_type: "harness".into(), started: true, content, truncated: false, metrics }
                 };
-                decide::finish(verdict, Some(("c".into(), 1)))
+                decide::finish(verdict, Some(decide::Checkpoint { id: "c".into(), bytes: 1, conversation: None }))
             }
             (_, Seen::Live) => {
                 // What it prints brings it nearer to its end.

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::{Checkpoints, pack};
+use crate::sandbox::Paths;
 
 /// `ROOT/SESSION/NAME.tar.zst`; an id is the path below the root.
 #[derive(Clone, Debug)]
@@ -34,15 +35,15 @@ impl Folder {
 
 #[async_trait]
 impl Checkpoints for Folder {
-    async fn save(&self, session: Uuid, name: &str, workspace: &Path) -> io::Result<(String, u64)> {
+    async fn save(&self, session: Uuid, name: &str, sandbox: &Paths) -> io::Result<(String, u64)> {
         let id = format!("{session}/{name}.tar.zst");
-        let (file, workspace) = (self.file(&id)?, workspace.to_owned());
-        let bytes = blocking(move || write(&file, &workspace)).await?;
+        let (file, sandbox) = (self.file(&id)?, sandbox.folder.clone());
+        let bytes = blocking(move || write(&file, &sandbox)).await?;
         Ok((id, bytes))
     }
 
-    fn restore(&self, checkpoint: &str, workspace: &Path) -> io::Result<()> {
-        pack::unpack(File::open(self.file(checkpoint)?)?, workspace)
+    fn restore(&self, checkpoint: &str, sandbox: &Paths) -> io::Result<()> {
+        pack::unpack(File::open(self.file(checkpoint)?)?, &sandbox.folder, &PARTS)
     }
 
     async fn keep_only(&self, session: Uuid, keep: &[&str]) -> io::Result<()> {
@@ -65,13 +66,16 @@ impl Checkpoints for Folder {
     }
 }
 
+/// What a checkpoint has of a sandbox's folder.
+const PARTS: [&str; 1] = ["workspace"];
+
 /// Whole and durable under its name, or not there at all.
-fn write(file: &Path, workspace: &Path) -> io::Result<u64> {
+fn write(file: &Path, sandbox: &Path) -> io::Result<u64> {
     let folder = file.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder)?;
     let part = file.with_extension(format!("part-{}", Uuid::new_v4().simple()));
     let written = (|| {
-        let target = pack::pack(workspace, File::create(&part)?)?;
+        let target = pack::pack(sandbox, &PARTS, File::create(&part)?)?;
         target.sync_all()?;
         let bytes = target.metadata()?.len();
         fs::rename(&part, file)?;

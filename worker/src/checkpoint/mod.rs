@@ -1,4 +1,4 @@
-//! Checkpoints: a session's workspace as of the end of a turn.
+//! Checkpoints: a session's workspace as of the end of a turn, and what the harness keeps of the conversation.
 //!
 //! A checkpoint is written whole and durable before the call that makes it the session's; what no call made so is garbage that the session's next
 //! checkpoint removes.
@@ -9,20 +9,21 @@ mod pack;
 mod tests;
 
 use std::io;
-use std::path::Path;
 
 use async_trait::async_trait;
 use uuid::Uuid;
+
+use crate::sandbox::Paths;
 
 pub use folder::Folder;
 
 /// Where checkpoints are kept.
 #[async_trait]
 pub trait Checkpoints: Send + Sync {
-    /// Keeps the workspace under a name of the session's; answers the checkpoint's id and its size in bytes. A repeat replaces.
-    async fn save(&self, session: Uuid, name: &str, workspace: &Path) -> io::Result<(String, u64)>;
-    /// Fills an empty workspace. It blocks.
-    fn restore(&self, checkpoint: &str, workspace: &Path) -> io::Result<()>;
+    /// Keeps a sandbox's folders under a name of the session's; answers the checkpoint's id and its size in bytes. A repeat replaces.
+    async fn save(&self, session: Uuid, name: &str, sandbox: &Paths) -> io::Result<(String, u64)>;
+    /// Fills a sandbox's empty folders. It blocks.
+    fn restore(&self, checkpoint: &str, sandbox: &Paths) -> io::Result<()>;
     /// Removes the session's checkpoints but for these.
     async fn keep_only(&self, session: Uuid, keep: &[&str]) -> io::Result<()>;
 }

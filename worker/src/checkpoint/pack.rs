@@ -4,22 +4,23 @@
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Level 1 takes 0.2 s for 50 MB of text; higher ones cost more than they save.
 const LEVEL: i32 = 1;
 
-pub(super) fn pack<W: Write>(folder: &Path, to: W) -> io::Result<W> {
+/// The parts of `root`, each a path of a folder in it; one that is not there is left out.
+pub(super) fn pack<W: Write>(root: &Path, parts: &[&str], to: W) -> io::Result<W> {
     let mut tar = tar::Builder::new(zstd::Encoder::new(to, LEVEL)?);
     tar.follow_symlinks(false);
     tar.sparse(true);
-    let mut waiting = vec![folder.to_owned()];
+    let mut waiting: Vec<PathBuf> = parts.iter().map(|part| root.join(part)).filter(|part| is_folder(part)).collect();
     while let Some(at) = waiting.pop() {
         readable(&at, 0o700)?;
         for entry in fs::read_dir(&at)? {
             let path = entry?.path();
             let meta = fs::symlink_metadata(&path)?;
-            let name = path.strip_prefix(folder).map_err(io::Error::other)?;
+            let name = path.strip_prefix(root).map_err(io::Error::other)?;
             let kind = meta.file_type();
             if kind.is_dir() {
                 tar.append_dir(name, &path)?;
@@ -37,18 +38,40 @@ pub(super) fn pack<W: Write>(folder: &Path, to: W) -> io::Result<W> {
     tar.into_inner()?.finish()
 }
 
+fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
+}
+
 /// Its owner may have taken its own right to read it away; as an ordinary user that would end the checkpoint.
 fn readable(path: &Path, bits: u32) -> io::Result<()> {
     let mode = fs::symlink_metadata(path)?.mode();
     if mode & bits == bits { Ok(()) } else { fs::set_permissions(path, Permissions::from_mode(mode & 0o777 | bits)) }
 }
 
-pub(super) fn unpack(from: impl Read, folder: &Path) -> io::Result<()> {
+/// Back into `root`, where the folders stand. What is in none of the parts, and a hard link, which `pack` never writes, is refused.
+pub(super) fn unpack(from: impl Read, root: &Path, parts: &[&str]) -> io::Result<()> {
     let mut tar = tar::Archive::new(zstd::Decoder::new(from)?);
     // Permissions without the special bits; who owns what is for the sandbox to say.
     tar.set_preserve_permissions(false);
     tar.set_preserve_ownerships(false);
     tar.set_preserve_mtime(true);
     tar.set_overwrite(true);
-    tar.unpack(folder)
+    let mut folders = Vec::new();
+    for entry in tar.entries()? {
+        let mut entry = entry?;
+        let name = entry.path()?.into_owned();
+        let kind = entry.header().entry_type();
+        if kind.is_hard_link() || !parts.iter().any(|part| name.starts_with(part)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} is not of a checkpoint", name.display())));
+        }
+        // A folder comes after what is in it: it may be one that must not be written to.
+        if kind.is_dir() { folders.push((name, entry)) } else { put(&mut entry, root)? }
+    }
+    folders.sort_by(|(one, _), (other, _)| other.cmp(one));
+    folders.into_iter().try_for_each(|(_, mut folder)| put(&mut folder, root))
+}
+
+fn put(entry: &mut tar::Entry<'_, impl Read>, root: &Path) -> io::Result<()> {
+    // False where the name leads out of the root.
+    if entry.unpack_in(root)? { Ok(()) } else { Err(io::Error::new(io::ErrorKind::InvalidData, "a checkpoint's entry leads out of it")) }
 }

@@ -2,16 +2,27 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
 use super::{Checkpoints, Folder};
+use crate::sandbox::Paths;
 
 fn checkpoints() -> (tempfile::TempDir, Folder) {
     let folder = tempfile::tempdir().unwrap();
     let checkpoints = Folder::open(folder.path().join("checkpoints")).unwrap();
     (folder, checkpoints)
+}
+
+/// A sandbox's folders, and its workspace.
+fn sandbox(root: &Path, name: &str) -> (Paths, PathBuf) {
+    let folder = root.join(name);
+    let paths = Paths { workspace: folder.join("workspace"), home: folder.join("home"), files: folder.join("files"), folder };
+    fs::create_dir_all(&paths.workspace).unwrap();
+    fs::create_dir_all(&paths.home).unwrap();
+    let workspace = paths.workspace.clone();
+    (paths, workspace)
 }
 
 fn mode(path: &Path) -> u32 {
@@ -21,28 +32,31 @@ fn mode(path: &Path) -> u32 {
 #[tokio::test]
 async fn a_workspace_comes_back_as_it_was() {
     let (folder, checkpoints) = checkpoints();
-    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    let ((from_paths, from), (to_paths, to)) = (sandbox(folder.path(), "from"), sandbox(folder.path(), "to"));
     fs::create_dir_all(from.join("deep/er")).unwrap();
     fs::create_dir(from.join("empty")).unwrap();
-    fs::create_dir(&to).unwrap();
+    fs::write(from_paths.home.join("left"), "not kept").unwrap();
+    fs::create_dir(from.join("read-only")).unwrap();
+    fs::write(from.join("read-only/file"), "kept").unwrap();
+    fs::set_permissions(from.join("read-only"), fs::Permissions::from_mode(0o555)).unwrap();
     fs::write(from.join("deep/er/bytes"), [0, 159, 146, 150]).unwrap();
     fs::write(from.join("run.sh"), "#!/bin/sh\n").unwrap();
     fs::set_permissions(from.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink("deep/er", from.join("link")).unwrap();
-    let (id, bytes) = checkpoints.save(Uuid::nil(), "run-1", &from).await.unwrap();
+    let (id, bytes) = checkpoints.save(Uuid::nil(), "run-1", &from_paths).await.unwrap();
     assert!(bytes > 0);
-    checkpoints.restore(&id, &to).unwrap();
+    checkpoints.restore(&id, &to_paths).unwrap();
     assert_eq!(fs::read(to.join("deep/er/bytes")).unwrap(), [0, 159, 146, 150]);
     assert_eq!((mode(&to.join("run.sh")), fs::read_link(to.join("link")).unwrap().to_str()), (0o755, Some("deep/er")));
-    assert!(to.join("empty").is_dir());
+    assert!(to.join("empty").is_dir() && !to_paths.home.join("left").exists());
+    assert_eq!((fs::read_to_string(to.join("read-only/file")).unwrap().as_str(), mode(&to.join("read-only"))), ("kept", 0o555));
 }
 
 #[tokio::test]
 async fn a_hostile_workspace_reaches_nothing_outside_and_ends_nothing() {
     let (folder, checkpoints) = checkpoints();
-    let (from, to, outside) = (folder.path().join("from"), folder.path().join("to"), folder.path().join("outside"));
-    fs::create_dir(&from).unwrap();
-    fs::create_dir(&to).unwrap();
+    let ((from_paths, from), (to_paths, to)) = (sandbox(folder.path(), "from"), sandbox(folder.path(), "to"));
+    let outside = folder.path().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("secret"), "secret").unwrap();
     symlink(&outside, from.join("way-out")).unwrap();
@@ -57,8 +71,8 @@ async fn a_hostile_workspace_reaches_nothing_outside_and_ends_nothing() {
     fs::write(from.join("shut/inside"), "kept").unwrap();
     fs::set_permissions(from.join("shut"), fs::Permissions::from_mode(0o000)).unwrap();
 
-    let (id, _) = checkpoints.save(Uuid::nil(), "run-1", &from).await.unwrap();
-    checkpoints.restore(&id, &to).unwrap();
+    let (id, _) = checkpoints.save(Uuid::nil(), "run-1", &from_paths).await.unwrap();
+    checkpoints.restore(&id, &to_paths).unwrap();
     assert_eq!(fs::read_link(to.join("way-out")).unwrap(), outside);
     assert!(fs::symlink_metadata(to.join("file-out")).unwrap().is_symlink());
     assert_eq!(mode(&to.join("su")), 0o755, "no set-user-id bit comes back");
@@ -71,8 +85,7 @@ async fn a_hostile_workspace_reaches_nothing_outside_and_ends_nothing() {
 async fn only_the_named_checkpoints_of_a_session_are_kept() {
     let (folder, checkpoints) = checkpoints();
     let (mine, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
-    let workspace = folder.path().join("workspace");
-    fs::create_dir(&workspace).unwrap();
+    let (workspace, _) = sandbox(folder.path(), "sandbox");
     let (first, _) = checkpoints.save(mine, "a-1", &workspace).await.unwrap();
     let (second, _) = checkpoints.save(mine, "b-1", &workspace).await.unwrap();
     let (others, _) = checkpoints.save(other, "c-1", &workspace).await.unwrap();
@@ -89,8 +102,9 @@ async fn only_the_named_checkpoints_of_a_session_are_kept() {
 async fn no_id_leads_out_of_the_folder() {
     let (folder, checkpoints) = checkpoints();
     fs::write(folder.path().join("file.tar.zst"), "").unwrap();
+    let (paths, _) = sandbox(folder.path(), "sandbox");
     for id in ["../file.tar.zst", "a/../../file.tar.zst", "/etc/passwd", "a", "a/b/c", "./file"] {
-        let error = checkpoints.restore(id, folder.path()).unwrap_err();
+        let error = checkpoints.restore(id, &paths).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{id}");
     }
 }

@@ -1,6 +1,6 @@
 //! From the end of a turn to its terminal event.
 
-use runs::decide::{self, Verdict};
+use runs::decide::{self, Checkpoint, Verdict};
 use runs::{FailureClass, Metrics};
 use tracing::warn;
 
@@ -46,17 +46,17 @@ impl Turn<'_> {
         Verdict::Failed { error, error_type, started: self.ledger.run.started_at.is_some(), content, truncated, metrics }
     }
 
-    async fn checkpoint(&self) -> std::io::Result<(String, u64)> {
+    async fn checkpoint(&self) -> std::io::Result<Checkpoint> {
         let place = self.place().ok_or_else(|| std::io::Error::other("no sandbox"))?;
         let paths = self.sandboxes.paths(&place).await;
-        self.parts.checkpoints.save(place.session, &place.name, &paths.workspace).await
+        let (id, bytes) = self.parts.checkpoints.save(place.session, &place.name, &paths).await?;
+        Ok(Checkpoint { id, bytes, conversation: None })
     }
 
-    async fn finish(&mut self, verdict: Verdict, checkpoint: Option<(String, u64)>) -> Result<bool, LetGo> {
-        let id = checkpoint.as_ref().map(|(id, _)| id.clone());
-        let done = self.ledger.finish(decide::finish(verdict, checkpoint), id.clone()).await? == Written::Yes;
-        if let (true, Some(id)) = (done, id)
-            && let Err(error) = self.parts.checkpoints.keep_only(self.claim.session, &[&id]).await
+    async fn finish(&mut self, verdict: Verdict, checkpoint: Option<Checkpoint>) -> Result<bool, LetGo> {
+        let done = self.ledger.finish(decide::finish(verdict, checkpoint.clone()), checkpoint.clone()).await? == Written::Yes;
+        if let (true, Some(checkpoint)) = (done, checkpoint)
+            && let Err(error) = self.parts.checkpoints.keep_only(self.claim.session, &[&checkpoint.id]).await
         {
             warn!(run.id = %self.ledger.run_id, error = &error as &dyn std::error::Error, "older checkpoints are left to the next turn");
         }

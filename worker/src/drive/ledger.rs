@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::{AppendError, Claim, Driver, Finish, Holding, LogError, Place, Signal, Signals};
+use runs::decide::Checkpoint;
 use runs::{Content, Event, Frame, Recorded, Run};
 use tracing::warn;
 use uuid::Uuid;
@@ -115,7 +116,7 @@ impl Ledger {
     }
 
     /// Ends the run: result, checkpoint, terminal event and the lease's release in one call.
-    pub(crate) async fn finish(&mut self, events: Vec<Event>, checkpoint: Option<String>) -> Result<Written, LetGo> {
+    pub(crate) async fn finish(&mut self, events: Vec<Event>, checkpoint: Option<Checkpoint>) -> Result<Written, LetGo> {
         let driver = Arc::clone(&self.driver);
         let finish = Finish {
             run_id: self.run_id,
@@ -124,7 +125,8 @@ impl Ledger {
             seq: self.run.seq + 1,
             first_index: self.run.next_index,
             events,
-            checkpoint,
+            conversation: checkpoint.as_ref().and_then(|checkpoint| checkpoint.conversation.clone()),
+            checkpoint: checkpoint.map(|checkpoint| checkpoint.id),
         };
         let answer = tenaciously("finish", || driver.finish(finish.clone())).await;
         match answer {

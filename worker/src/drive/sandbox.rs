@@ -31,7 +31,7 @@ impl Turn<'_> {
         let (checkpoints, checkpoint) = (Arc::clone(&self.parts.checkpoints), self.claim.checkpoint.clone());
         let fill: FillFn = Box::new(move |paths: &Paths| {
             if let Some(checkpoint) = checkpoint {
-                checkpoints.restore(&checkpoint, &paths.workspace)?;
+                checkpoints.restore(&checkpoint, paths)?;
             }
             files::write(&attachments, &paths.files)
         });

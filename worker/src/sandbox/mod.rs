@@ -37,6 +37,8 @@ pub struct Place {
 /// The folders of a sandbox, as the worker reaches them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
+    /// Where they stand, by the names `workspace`, `home` and `files`.
+    pub folder: PathBuf,
     /// Inside: `/workspace`.
     pub workspace: PathBuf,
     /// Inside: `/home/agent`.

@@ -41,6 +41,7 @@ impl State {
             epoch,
             host: best.host,
             checkpoint: binding.checkpoint.clone(),
+            conversation: binding.conversation.clone(),
             idle_claims,
         })
     }

@@ -52,7 +52,9 @@ impl Driver for Memory {
         state.fence(finish.run_id, finish.seq, finish.first_index)?;
         for event in finish.events {
             let binding = &mut state.append(finish.run_id, event, now)?.binding;
-            binding.checkpoint = finish.checkpoint.clone().or_else(|| binding.checkpoint.take());
+            if finish.checkpoint.is_some() {
+                (binding.checkpoint, binding.conversation) = (finish.checkpoint.clone(), finish.conversation.clone());
+            }
         }
         Ok(())
     }

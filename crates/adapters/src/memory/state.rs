@@ -65,6 +65,7 @@ pub(super) struct Binding {
     pub(super) place: Option<Placed>,
     pub(super) retry_at: Option<i64>,
     pub(super) checkpoint: Option<String>,
+    pub(super) conversation: Option<String>,
     /// Claims in a row whose holders neither appended nor renewed.
     pub(super) idle: u32,
 }

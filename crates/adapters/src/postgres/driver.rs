@@ -61,7 +61,8 @@ impl Driver for Postgres {
             epoch: u64::try_from(get::<i64>(row, 4)?).map_err(|error| LogError::Unreadable(error.to_string()))?,
             host: get(row, 5)?,
             checkpoint: get(row, 6)?,
-            idle_claims: unsigned(row, 7)?,
+            conversation: get(row, 7)?,
+            idle_claims: unsigned(row, 8)?,
         }))
     }
 
@@ -122,7 +123,7 @@ impl Driver for Postgres {
         let data: Vec<serde_json::Value> = finish.events.iter().map(Event::to_stored).collect();
         let frames = finish.events.iter().map(|event| signed(frame::count(event))).collect::<Result<Vec<_>, _>>()?;
         self.call(
-            &self.sql.function("finish_1", 9),
+            &self.sql.function("finish_1", 10),
             &[
                 (&finish.run_id, Type::UUID),
                 (&finish.session, Type::UUID),
@@ -133,6 +134,7 @@ impl Driver for Postgres {
                 (&frames, Type::INT4_ARRAY),
                 (&status, Type::TEXT),
                 (&finish.checkpoint, Type::TEXT),
+                (&finish.conversation, Type::TEXT),
             ],
         )
         .await

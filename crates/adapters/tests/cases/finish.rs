@@ -20,6 +20,7 @@ pub(crate) async fn a_finish_frees_the_lease_and_keeps_the_checkpoint(world: &dy
     // The next turn is any worker's, on any host: the sandbox of the first one is no reason to wait.
     let next = try_claim(&log, "b", LONG).await.expect("the session's next run");
     assert_eq!((next.run_id, next.checkpoint.as_deref()), (second, Some("checkpoint-1")));
+    assert_eq!(next.conversation.as_deref(), Some("talk of checkpoint-1"));
     assert!(next.epoch > turn.claim.epoch && next.claim != turn.claim.claim);
 }
 
@@ -34,7 +35,8 @@ pub(crate) async fn a_finish_without_a_checkpoint_keeps_the_one_before(world: &d
     let mut turn = claim(&log, "a").await;
     turn.begin().await;
     turn.finish(vec![failed("limit")], None).await.expect("finished");
-    assert_eq!(claim(&log, "a").await.claim.checkpoint.as_deref(), Some("checkpoint-1"));
+    let next = claim(&log, "a").await.claim;
+    assert_eq!((next.checkpoint.as_deref(), next.conversation.as_deref()), (Some("checkpoint-1"), Some("talk of checkpoint-1")));
 }
 
 pub(crate) async fn a_finish_after_a_cancel_slipped_in_changes_nothing(world: &dyn World) {
@@ -62,7 +64,7 @@ pub(crate) async fn a_failed_turn_lets_the_next_one_start(world: &dyn World) {
     let mut turn = claim(&log, "a").await;
     turn.begin().await;
     turn.print(&["x\n"]).await.expect("appended");
-    let saved = Event::CheckpointSaved { checkpoint: "c".into(), bytes: 1 };
+    let saved = Event::CheckpointSaved { checkpoint: "c".into(), bytes: 1, conversation: None };
     turn.finish(vec![saved, failed("exit 3")], Some("c")).await.expect("finished");
     let row = row(&log, first).await;
     assert_eq!((row.status, row.terminal), (Status::Error, Some(failed("exit 3"))));

@@ -182,11 +182,12 @@ impl Turn {
     pub(crate) async fn finish(&mut self, events: Vec<Event>, checkpoint: Option<&str>) -> Result<(), AppendError> {
         let (run_id, seq, first_index) = self.next();
         let (session, claim, checkpoint) = (self.claim.session, self.claim.claim, checkpoint.map(str::to_owned));
-        self.log.finish(Finish { run_id, session, claim, seq, first_index, events, checkpoint }).await
+        let conversation = checkpoint.as_ref().map(|checkpoint| format!("talk of {checkpoint}"));
+        self.log.finish(Finish { run_id, session, claim, seq, first_index, events, checkpoint, conversation }).await
     }
 
     pub(crate) async fn complete(&mut self, checkpoint: &str) -> Result<(), AppendError> {
-        let saved = Event::CheckpointSaved { checkpoint: checkpoint.into(), bytes: 7 };
+        let saved = Event::CheckpointSaved { checkpoint: checkpoint.into(), bytes: 7, conversation: Some("talk".into()) };
         self.finish(vec![saved, completed("done")], Some(checkpoint)).await
     }
 

@@ -40,7 +40,7 @@ pub(super) enum Stands {
 impl Paths {
     pub(super) fn below(folder: &Path) -> Self {
         let at = |name: &str| folder.join(name);
-        Self { workspace: at("workspace"), home: at("home"), files: at("files") }
+        Self { folder: folder.to_owned(), workspace: at("workspace"), home: at("home"), files: at("files") }
     }
 }
 

@@ -69,6 +69,8 @@ create table if not exists {schema}.bindings (
     host text,
     sandbox text,
     checkpoint text,
+    -- What the harness calls the conversation that is in it.
+    conversation text,
     -- Hosts that may hold folders of the session.
     visited text[] not null default '{}'
 ) with (fillfactor = 60);

@@ -33,7 +33,7 @@ begin
             on conflict do nothing;
             continue when not found;
             update {schema}.runs set status = 'CANCELLED', ended_at = v_at where run_id = p_run returning * into v_run;
-            perform {schema}.settle_1(v_run.session, p_run, null, v_at);
+            perform {schema}.settle_1(v_run.session, p_run, null, null, v_at);
         end if;
     end loop;
 end $$;
