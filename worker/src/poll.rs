@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::drive::{Outcome, drive};
 use crate::lease::Leases;
-use crate::sandbox::Place;
+use crate::sandbox::{Place, Sandboxes};
 use crate::sweep::sweep;
 use crate::{Options, Parts};
 
@@ -42,6 +42,8 @@ impl Worker {
 
     /// Works until `shutdown`, then hands over what it holds.
     pub async fn run(self: Arc<Self>, shutdown: impl Future<Output = Stop> + Send) {
+        // Its hosts are known before anything stands on them.
+        self.beat().await;
         let mut background = JoinSet::new();
         background.spawn(Arc::clone(&self).beats());
         background.spawn(Arc::clone(&self).listens());
@@ -127,15 +129,19 @@ impl Worker {
     }
 
     async fn beats(self: Arc<Self>) {
-        let Options { lease, label, .. } = &self.parts.options;
-        let hosts: Vec<HostSeen> =
-            self.parts.sandboxes.iter().map(|one| HostSeen { host: one.host().into(), kind: one.kind().into(), label: label.clone() }).collect();
-        let mut tick = tokio::time::interval(*lease / 3);
+        let mut tick = tokio::time::interval(self.parts.options.lease / 3);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
-            self.leases.beat(self.parts.driver.as_ref(), &hosts, *lease).await;
+            self.beat().await;
         }
+    }
+
+    async fn beat(&self) {
+        let Options { lease, label, .. } = &self.parts.options;
+        let host = |one: &Arc<dyn Sandboxes>| HostSeen { host: one.host().into(), kind: one.kind().into(), label: label.clone() };
+        let hosts: Vec<HostSeen> = self.parts.sandboxes.iter().map(host).collect();
+        self.leases.beat(self.parts.driver.as_ref(), &hosts, *lease).await;
     }
 
     async fn listens(self: Arc<Self>) {

@@ -1,15 +1,16 @@
 -- Takes a run out of what its session has in hand. The binding is locked by the caller.
 create or replace function {schema}.settle_1(p_session uuid, p_run uuid, p_checkpoint text, p_conversation text, p_at timestamptz) returns void language plpgsql as $$
 begin
-    update {schema}.bindings b set unended = b.unended - 1, since = p_at, 
+    update {schema}.bindings b set unended = b.unended - 1, 
         -- A new checkpoint comes with its own conversation, or with none.
         checkpoint = coalesce(p_checkpoint, b.checkpoint),
         conversation = case when p_checkpoint is null then b.conversation else p_conversation end,
         kind = coalesce((select r.kind from {schema}.runs r
             where r.session = p_session and r.status in ('PENDING', 'RUNNING') order by r.run_id limit 1), b.kind)
     where b.session = p_session;
-    -- The lease is freed only where it is held for this run: another turn of the session may be on its way.
-    update {schema}.bindings set claim_id = null, run_id = null, worker = null, lease_until = null, renewed = false, idle_claims = 0,
+    -- The lease is freed only where it is held for this run: another turn of the session may be on its way. A session that had its turn goes to
+    -- the end of the queue.
+    update {schema}.bindings set since = p_at, claim_id = null, run_id = null, worker = null, lease_until = null, renewed = false, idle_claims = 0,
         retry_at = null, host = null, sandbox = null
     where session = p_session and run_id = p_run;
 end $$;
