@@ -55,7 +55,7 @@ pub(super) struct HostEntry {
 
 #[derive(Debug, Default)]
 pub(super) struct Binding {
-    /// The tick since which the session waits: its first run came, or the one before it ended.
+    /// The tick since which the session waits: its first run came, or the one it had in hand ended.
     pub(super) since: u64,
     pub(super) epoch: u64,
     /// The run that was claimed last and has not ended.
@@ -184,8 +184,8 @@ impl State {
 impl Binding {
     /// Nothing of an ended run is in hand any more. A run that was not claimed says nothing of what is in hand for another one.
     fn settle(&mut self, run_id: Uuid, tick: u64) {
-        self.since = tick;
         if self.run.take_if(|run| *run == run_id).is_some() {
+            self.since = tick;
             (self.holder, self.place, self.retry_at, self.idle) = (None, None, None, 0);
         }
     }
