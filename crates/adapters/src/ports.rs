@@ -136,6 +136,9 @@ pub struct Page<T> {
 }
 pub type RunPage = Page<RunRow>;
 
+/// A page of runs ends early rather than hold more bytes of events than this; one run is always on it.
+pub const PAGE_BYTES: i64 = 8 * 1024 * 1024;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionRow {
     pub session_id: String,

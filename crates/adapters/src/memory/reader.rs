@@ -1,12 +1,12 @@
 use std::ops::Bound;
 
 use async_trait::async_trait;
-use runs::{Recorded, Status, frame};
+use runs::{Event, Recorded, Status, frame};
 use uuid::Uuid;
 
 use super::Memory;
 use super::state::{RunEntry, Session, State};
-use crate::{Cursor, Health, LogError, Page, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow, WaitingFor};
+use crate::{Cursor, Health, LogError, PAGE_BYTES, Page, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow, WaitingFor};
 
 #[async_trait]
 impl Reader for Memory {
@@ -28,7 +28,7 @@ impl Reader for Memory {
                 && query.status.is_none_or(|status| run.projection().status == status)
         });
         let rows = wanted.map(|(id, run, session)| state.row(id, run, session, now));
-        page(rows, query.limit, |row| row.run_id)
+        page(rows, query.limit, |row| row.run_id).map(within_bytes)
     }
 
     async fn session(&self, session_id: &str, scope: Scope<'_>) -> Result<Option<SessionRow>, LogError> {
@@ -84,6 +84,24 @@ fn page<T>(rows: impl Iterator<Item = Result<T, LogError>>, limit: u32, id: impl
     items.truncate(limit);
     let next = if more { items.last().map(|last| Cursor(id(last))) } else { None };
     Ok(Page { items, next })
+}
+
+/// Ends a page of runs before it holds too many bytes of events.
+fn within_bytes(mut page: RunPage) -> RunPage {
+    let bytes = |run: &RunRow| {
+        let stored = |event: &Event| event.to_stored().to_string().len();
+        stored(&Event::Submitted(Box::new(run.submitted.clone()))) + run.terminal.as_ref().map_or(0, stored)
+    };
+    let sums = page.items.iter().scan(0, |sum, run| {
+        *sum += bytes(run);
+        Some(*sum)
+    });
+    let fitting = sums.take_while(|sum| *sum as i64 <= PAGE_BYTES).count().max(1);
+    if fitting < page.items.len() {
+        page.items.truncate(fitting);
+        page.next = page.items.last().map(|last| Cursor(last.run_id));
+    }
+    page
 }
 
 impl Session {

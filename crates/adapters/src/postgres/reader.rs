@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::row::{self, get, recorded, unsigned};
 use super::{Postgres, VERSION};
-use crate::{Cursor, Health, LogError, Page, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
+use crate::{Cursor, Health, LogError, PAGE_BYTES, Page, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
 
 /// Cuts a list that was read one longer than asked to a page.
 fn page<T>(mut items: Vec<T>, limit: u32, id: impl Fn(&T) -> Uuid) -> Page<T> {
@@ -22,7 +22,7 @@ fn signed(n: u32) -> i32 {
 }
 
 impl Postgres {
-    async fn run_rows(&self, run: Option<Uuid>, query: &RunsQuery<'_>, scope: Scope<'_>) -> Result<Vec<RunRow>, LogError> {
+    async fn run_rows(&self, run: Option<Uuid>, query: &RunsQuery<'_>, scope: Scope<'_>) -> Result<RunPage, LogError> {
         let (scoped, user) = (scope.is_some(), scope.flatten());
         let rows = self
             .read(
@@ -36,11 +36,15 @@ impl Postgres {
                     (&query.cursor.map(|cursor| cursor.0), Type::UUID),
                     (&scoped, Type::BOOL),
                     (&user, Type::TEXT),
-                    (&(i64::from(query.limit) + 1), Type::INT8),
+                    (&i64::from(query.limit), Type::INT8),
+                    (&PAGE_BYTES, Type::INT8),
                 ],
             )
             .await?;
-        rows.iter().map(row::run).collect()
+        let items = rows.iter().map(row::run).collect::<Result<Vec<RunRow>, _>>()?;
+        let more = rows.last().is_some_and(|row| matches!(get(row, 16), Ok(true)));
+        let next = items.last().filter(|_| more).map(|last| Cursor(last.run_id));
+        Ok(Page { items, next })
     }
 
     async fn session_rows(
@@ -73,11 +77,11 @@ impl Postgres {
 impl Reader for Postgres {
     async fn run(&self, agent_id: &str, run_id: Uuid, scope: Scope<'_>) -> Result<Option<RunRow>, LogError> {
         let query = RunsQuery { agent_id: Some(agent_id), limit: 1, ..RunsQuery::default() };
-        Ok(self.run_rows(Some(run_id), &query, scope).await?.into_iter().next())
+        Ok(self.run_rows(Some(run_id), &query, scope).await?.items.into_iter().next())
     }
 
     async fn runs(&self, query: RunsQuery<'_>, scope: Scope<'_>) -> Result<RunPage, LogError> {
-        Ok(page(self.run_rows(None, &query, scope).await?, query.limit, |run| run.run_id))
+        self.run_rows(None, &query, scope).await
     }
 
     async fn session(&self, session_id: &str, scope: Scope<'_>) -> Result<Option<SessionRow>, LogError> {

@@ -82,6 +82,7 @@ macro_rules! each {
             pages:
                 runs_are_paged_without_loss_or_repeat_while_new_ones_come,
                 sessions_are_paged_without_loss_or_repeat_while_new_ones_come,
+                a_page_of_large_runs_ends_early_and_the_next_one_goes_on,
                 runs_are_filtered_by_every_field,
                 sessions_are_filtered_by_agent_and_user;
             read:

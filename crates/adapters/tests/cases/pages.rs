@@ -123,3 +123,24 @@ pub(crate) async fn sessions_are_filtered_by_agent_and_user(world: &dyn World) {
     assert_eq!(names(None, None, Some(None)).await, ["s"]);
     assert_eq!(names(Some("ann"), None, Some(Some("bob"))).await, [""; 0]);
 }
+
+pub(crate) async fn a_page_of_large_runs_ends_early_and_the_next_one_goes_on(world: &dyn World) {
+    let log = world.log();
+    let large = "x".repeat(3 << 20);
+    let mut accepted = Vec::new();
+    for _ in 0..7 {
+        accepted.push(accept(&log, "s", &large).await.run_id);
+    }
+    accepted.reverse();
+    let (mut paged, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = log.runs(RunsQuery { session_id: Some("s"), cursor, limit: 5, ..RunsQuery::default() }, None).await.expect("the log answers");
+        assert!((1..=2).contains(&page.items.len()), "{} runs of three mebibytes", page.items.len());
+        paged.extend(page.items.iter().map(|row| row.run_id));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(paged, accepted);
+}

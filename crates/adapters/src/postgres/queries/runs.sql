@@ -1,7 +1,10 @@
--- Runs as they are read, newest first: the row, the first event, the last one of an ended run, and what an unended one waits for.
+-- Runs as they are read, newest first: the row, the first event, the last one of an ended run, and what an unended one waits for. At most $10 bytes of
+-- events, but one run always; the last column tells whether there are more.
+with page as (
 select r.run_id, s.session_id, r.agent_id, s.user_id, r.status, r.attempt, r.cancel_requested,
-    {schema}.millis_1(r.created_at), {schema}.millis_1(r.started_at), {schema}.millis_1(r.ended_at),
-    submitted.data, last.type, last.data, before.run_id, host.label, {schema}.millis_1(host.since)
+    {schema}.millis_1(r.created_at) as created_at, {schema}.millis_1(r.started_at) as started_at, {schema}.millis_1(r.ended_at) as ended_at,
+    submitted.data as submitted, last.type as last_type, last.data as last, before.run_id as before,
+    host.label as host, {schema}.millis_1(host.since) as since
 from {schema}.runs r
 join {schema}.sessions s using (session)
 join {schema}.events submitted on submitted.run_id = r.run_id and submitted.seq = 0
@@ -32,4 +35,14 @@ where ($1::uuid is null or r.run_id = $1)
     and ($5::text is null or r.status = $5)
     and ($6::uuid is null or r.run_id < $6)
     and (not $7::boolean or s.user_id is not distinct from $8)
-order by r.run_id desc limit $9
+order by r.run_id desc limit $9 + 1
+), sized as (
+    select page.*, row_number() over newest as n, count(*) over () as found,
+        sum(octet_length(submitted::text) + coalesce(octet_length(last::text), 0)) over newest as bytes
+    from page window newest as (order by run_id desc)
+), fitting as (
+    select * from sized where n <= $9 and (bytes <= $10 or n = 1)
+)
+select run_id, session_id, agent_id, user_id, status, attempt, cancel_requested, created_at, started_at, ended_at,
+    submitted, last_type, last, before, host, since, found > count(*) over () as more
+from fitting order by run_id desc
