@@ -155,8 +155,21 @@ impl Deployment {
         eventually("no sandbox", Duration::from_secs(40), || async { (!standing()).then_some(()) }).await;
     }
 
-    /// Stops all, and asserts that each ended well and that nothing is left.
+    /// Waits until every run has ended and the workers have removed every sandbox.
+    async fn idle(&self) {
+        eventually("all runs end, and their sandboxes with them", Duration::from_secs(60), || async {
+            let unended = self.database.as_ref()?.rows("select count(*) from sandlog.runs where ended_at is null");
+            let runners = traces::of(self.folder.path()).iter().any(|trace| trace.contains("sandlog-runner"));
+            (unended == [["0"]] && !runners).then_some(())
+        })
+        .await;
+    }
+
+    /// Stops all, and asserts that each ended well and that nothing is left. Workers alone leave sandboxes of runs that go on, so these end first.
     pub async fn stop(mut self) {
+        if !self.workers.is_empty() {
+            self.idle().await;
+        }
         for instance in self.apis.drain(..).chain(self.workers.drain(..)) {
             let log = instance.log();
             let status = instance.stop().await;

@@ -57,7 +57,7 @@ async fn a_run_outlives_up_in_its_log_and_ends_after_the_next_start() {
 }
 
 #[tokio::test]
-async fn a_killed_up_leaves_no_postgres_and_the_next_one_has_its_log() {
+async fn the_start_after_a_kill_has_the_log() {
     let folder = Folder::new();
     let up = Instance::start(&[], &variables(&folder), folder.path()).await;
     let http = e2e::Http::new(up.url.clone().into_iter().collect());
@@ -67,8 +67,32 @@ async fn a_killed_up_leaves_no_postgres_and_the_next_one_has_its_log() {
     let up = Instance::start(&[], &variables(&folder), folder.path()).await;
     let http = e2e::Http::new(up.url.clone().into_iter().collect());
     assert_eq!(http.wait(&text(&run, "run_id"), &ENDED).await["content"], "kept\n");
+    assert!(up.stop().await.success());
+    traces::gone(folder.path(), Duration::from_secs(30)).await;
+}
+
+#[tokio::test]
+async fn a_killed_up_leaves_no_postgres() {
+    let folder = Folder::new();
+    let up = Instance::start(&[], &variables(&folder), folder.path()).await;
     up.kill().await;
-    traces::gone(&folder.path().join("data"), Duration::from_secs(30)).await;
+    traces::gone(folder.path(), Duration::from_secs(30)).await;
+}
+
+#[tokio::test]
+async fn an_up_ends_the_sandboxes_of_a_killed_one_too() {
+    let folder = Folder::new();
+    let up = Instance::start(&[], &variables(&folder), folder.path()).await;
+    let http = e2e::Http::new(up.url.clone().into_iter().collect());
+    http.stream(Submit::message("tick 6000 0.1"), Some(2)).await;
+    up.kill().await;
+    assert!(!traces::of(folder.path()).is_empty());
+    // Stopped before the dead one's lease is over: the sandbox is nobody's then.
+    let mut variables = variables(&folder);
+    variables.push(("SANDLOG_LEASE_SECONDS".into(), "60".into()));
+    let up = Instance::start(&[], &variables, folder.path()).await;
+    assert!(up.stop().await.success());
+    traces::gone(folder.path(), Duration::from_secs(30)).await;
 }
 
 #[tokio::test]

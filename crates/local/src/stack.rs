@@ -3,11 +3,13 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use worker::sandbox::Sandboxes;
 
 use crate::beacon::{self, Held};
 use crate::cli::Role;
@@ -26,6 +28,8 @@ pub(crate) struct Stack {
     order: watch::Sender<bool>,
     parts: JoinSet<(&'static str, Result<(), String>)>,
     postgres: Option<Embedded>,
+    /// All sandboxes of the data folder, where nobody else can have any there.
+    sandboxes: Vec<Arc<dyn Sandboxes>>,
     held: Option<Held>,
 }
 
@@ -54,7 +58,9 @@ impl Stack {
                 return Err(fault);
             }
         };
-        let mut stack = Stack { url: None, order: watch::Sender::new(false), parts: JoinSet::new(), postgres, held };
+        // With a Postgres of its own, the folder's lock makes this the one process that drives sandboxes there.
+        let ours = if postgres.is_some() { sandboxes.clone() } else { Vec::new() };
+        let mut stack = Stack { url: None, order: watch::Sender::new(false), parts: JoinSet::new(), postgres, sandboxes: ours, held };
         if drives {
             let worker = wiring::worker(&log, sandboxes, config, only.is_none(), stack.ordered())?;
             stack.part("the worker", worker);
@@ -106,6 +112,10 @@ impl Stack {
             tracing::warn!("not all parts stopped within {GRACE:?}");
         }
         self.parts.shutdown().await;
+        // What the worker did not hold: sandboxes of one that was killed before.
+        if tokio::time::timeout(GRACE, wiring::end_all(&self.sandboxes)).await.is_err() {
+            tracing::warn!("not all sandboxes ended within {GRACE:?}");
+        }
         if let Some(server) = self.postgres.take() {
             server.stop().await;
         }

@@ -79,6 +79,21 @@ pub(crate) async fn sandboxes(config: &Config) -> Result<Vec<Arc<dyn Sandboxes>>
     Ok(vec![Arc::new(namespace)])
 }
 
+/// Ends all sandboxes that stand; runs that had not ended wait for the next start.
+pub(crate) async fn end_all(sandboxes: &[Arc<dyn Sandboxes>]) {
+    for one in sandboxes {
+        let standing = one.list().await.unwrap_or_else(|cause| {
+            tracing::warn!("sandboxes cannot be listed: {}", chain(&cause));
+            Vec::new()
+        });
+        for place in standing {
+            if let Err(cause) = one.sweep(&place).await {
+                tracing::warn!(sandbox = place.name, "a sandbox was not ended: {}", chain(&cause));
+            }
+        }
+    }
+}
+
 /// The HTTP function on a listener, until `shutdown`.
 pub(crate) fn api(
     listener: TcpListener,
