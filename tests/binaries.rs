@@ -1,17 +1,14 @@
 //! The programs under test, as cargo built them beside the test binary.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The built `sandlog`.
 pub fn sandlog() -> PathBuf {
-    // target/debug/deps/TEST-HASH, whatever target is called.
+    // In target/debug, whatever target is called: a test is in the folder deps below it, a benchmark beside.
     let me = std::env::current_exe().expect("the path of this test");
-    let folder = me.ancestors().nth(2).expect("target/debug");
-    let program = folder.join("sandlog");
-    for built in [&program, &folder.join("sandlog-runner")] {
-        assert!(built.is_file(), "{} is not built: run the tests by ./dev test", built.display());
-    }
-    program
+    let built = |folder: &Path| folder.join("sandlog").is_file() && folder.join("sandlog-runner").is_file();
+    let folder = me.ancestors().skip(1).take(2).find(|folder| built(folder));
+    folder.unwrap_or_else(|| panic!("sandlog is not built beside {}: run the tests by ./dev test", me.display())).join("sandlog")
 }
 
 /// The project's root.
