@@ -6,6 +6,7 @@
 //! The sandbox's first process also holds a lock on the file `alive` from before it is written down until it ends. Where its line is missing because the
 //! runner died just then, no harness runs yet, all ends by itself but for rare cases, and the lock tells whether it has and whom to kill.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -120,13 +121,15 @@ impl Tree {
 
     /// Who has the file that the first process locks: bubblewrap waits for ever for its other half, where that was killed at a certain instant.
     fn holders(&self) -> Vec<Process> {
-        let Some(file) = self.alive.as_ref().and_then(|path| fs::metadata(path).ok()) else {
-            return Vec::new();
-        };
+        // Open for as long as this looks: a removed file's number is given to the next file that anybody makes, and its owner would be killed.
+        let Some(open) = self.alive.as_ref().and_then(|path| File::open(path).ok()) else { return Vec::new() };
+        let Ok(file) = open.metadata() else { return Vec::new() };
         let holds = |process: &Process| {
-            let Ok(open) = fs::read_dir(format!("/proc/{}/fd", process.pid)) else { return false };
-            let mut open = open.flatten().filter_map(|fd| fs::metadata(fd.path()).ok());
-            open.any(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
+            let Ok(fds) = fs::read_dir(format!("/proc/{}/fd", process.pid)) else { return false };
+            fds.flatten().any(|fd| {
+                let is_file = fs::metadata(fd.path()).is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()));
+                is_file && locks(process.pid, &fd.file_name())
+            })
         };
         let others = procfs::all().filter(|pid| *pid != std::process::id().cast_signed());
         others.filter_map(Process::of).filter(holds).collect()
@@ -161,6 +164,12 @@ impl Tree {
             }
         }
     }
+}
+
+/// Whether a process's descriptor holds an exclusive lock. Another worker that only asks, as `is_locked` does, has the file open too.
+fn locks(pid: i32, fd: &OsStr) -> bool {
+    let info = fs::read_to_string(Path::new(&format!("/proc/{pid}/fdinfo")).join(fd)).unwrap_or_default();
+    info.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK") && line.contains("WRITE"))
 }
 
 fn append(folder: &Path, line: &str) -> io::Result<()> {
@@ -199,6 +208,19 @@ mod tests {
         let tree = Tree::parse(text);
         assert_eq!(tree.cgroups, [PathBuf::from("/a b/c")]);
         assert_eq!(tree.processes, [Process { pid: 7, start: 99 }]);
+    }
+
+    #[test]
+    fn who_holds_the_lock_is_told_from_who_has_the_file_open() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join(ALIVE);
+        let lock = Tree::new(folder.path()).lock()?;
+        let asks = File::open(&path)?;
+        let me = std::process::id().cast_signed();
+        let fd = |file: &File| std::ffi::OsString::from(std::os::fd::AsRawFd::as_raw_fd(file).to_string());
+        assert!(lock.as_ref().is_some_and(|lock| locks(me, &fd(lock))));
+        assert!(!locks(me, &fd(&asks)));
+        Ok(())
     }
 
     #[test]
