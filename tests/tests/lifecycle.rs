@@ -36,6 +36,23 @@ async fn up_ends_all_that_it_started_also_in_the_middle_of_a_run() {
 }
 
 #[tokio::test]
+async fn up_ends_its_sandboxes_also_when_its_postgres_has_died() {
+    let mut deployment = Deployment::start(Shape::Embedded).await;
+    let http = deployment.http();
+    let head = http.stream(Submit::message("tick 6000 0.01"), Some(2)).await;
+    assert_eq!(head.0.len(), 2);
+    let silent = http.background(Submit::message("tick 1 6000")).await;
+    http.wait(&text(&silent, "run_id"), &["RUNNING"]).await;
+    let pid = fs::read_to_string(deployment.data().join("postgres/data/postmaster.pid")).expect("a pid file");
+    let pid = pid.lines().next().and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw).expect("a pid");
+    rustix::process::kill_process(pid, Signal::KILL).expect("a server to kill");
+    assert!(!deployment.apis[0].ended().await.success());
+    traces::gone(&deployment.data(), Duration::from_secs(30)).await;
+    deployment.apis.clear();
+    deployment.stop().await;
+}
+
+#[tokio::test]
 async fn a_run_outlives_up_in_its_log_and_ends_after_the_next_start() {
     let folder = Folder::new();
     let up = Instance::start(&[], &variables(&folder), folder.path()).await;

@@ -23,8 +23,7 @@ pub(crate) struct Word {
 }
 
 struct Held {
-    holding: Holding,
-    run_id: Uuid,
+    claim: Claim,
     word: watch::Sender<Word>,
 }
 
@@ -43,8 +42,7 @@ impl Leases {
     pub(crate) fn take(&self, claim: &Claim) -> watch::Receiver<Word> {
         let stop = self.stopping.load(std::sync::atomic::Ordering::SeqCst);
         let (word, heard) = watch::channel(Word { stop, ..Word::default() });
-        let holding = Holding { session: claim.session, claim: claim.claim };
-        self.with(|held| held.insert(claim.claim, Held { holding, run_id: claim.run_id, word }));
+        self.with(|held| held.insert(claim.claim, Held { claim: claim.clone(), word }));
         heard
     }
 
@@ -53,13 +51,18 @@ impl Leases {
     }
 
     pub(crate) fn runs(&self) -> Vec<Uuid> {
-        self.with(|held| held.values().map(|one| one.run_id).collect())
+        self.with(|held| held.values().map(|one| one.claim.run_id).collect())
+    }
+
+    /// All that is held still.
+    pub(crate) fn claims(&self) -> Vec<Claim> {
+        self.with(|held| held.values().map(|one| one.claim.clone()).collect())
     }
 
     /// A signal says that there is a wish to cancel this run.
     pub(crate) fn cancel(&self, run_id: Uuid) {
         self.with(|held| {
-            held.values().filter(|one| one.run_id == run_id).for_each(|one| one.word.send_modify(|word| word.hints += 1));
+            held.values().filter(|one| one.claim.run_id == run_id).for_each(|one| one.word.send_modify(|word| word.hints += 1));
         });
     }
 
@@ -75,7 +78,7 @@ impl Leases {
 
     /// Renews all, once. What the log does not answer for is lost; while the log cannot be asked, nothing is known and nothing changes.
     pub(crate) async fn beat(&self, driver: &dyn Driver, hosts: &[HostSeen], lease: Duration) {
-        let asked: Vec<Holding> = self.with(|held| held.values().map(|one| one.holding).collect());
+        let asked: Vec<Holding> = self.with(|held| held.values().map(|one| Holding { session: one.claim.session, claim: one.claim.claim }).collect());
         let notices = match driver.heartbeat(&asked, hosts, u64::try_from(lease.as_millis()).unwrap_or(u64::MAX)).await {
             Ok(notices) => notices,
             Err(error) => return warn!(error = &error as &dyn std::error::Error, "heartbeat failed"),

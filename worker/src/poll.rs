@@ -55,18 +55,18 @@ impl Worker {
             () = Arc::clone(&self).claims(&mut turns, room) => Stop::LeaveSandboxes,
         };
         self.leases.stop();
+        let mut left = Vec::new();
         let handed_over = async {
-            let mut left = Vec::new();
             while let Some(turn) = turns.join_next().await {
                 left.extend(turn.ok().flatten());
             }
-            left
         };
-        let left = tokio::time::timeout(HAND_OVER, handed_over).await.unwrap_or_default();
+        let _ = tokio::time::timeout(HAND_OVER, handed_over).await;
         // Turns that wait for a log that is away: their leases run out.
         turns.shutdown().await;
         background.shutdown().await;
         if stop == Stop::EndSandboxes {
+            left.extend(self.leases.claims());
             self.end(left).await;
         }
     }

@@ -8,14 +8,15 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
+use super::object::Object;
 use crate::fields;
 use crate::respond::{Fault, Refusal};
 
 /// The whole of a body: enough for the largest message and the largest attachments, both encoded at their worst.
 pub(crate) const BODY_LIMIT: usize = 24 * 1024 * 1024;
 pub(crate) const FILES_LIMIT: usize = 4 * 1024 * 1024;
-/// Far more than any client sends; without a limit a body of tiny parts is a list of millions.
-const PARTS_LIMIT: usize = 256;
+/// Far more than any client sends, in any encoding; without a limit a body of tiny parts is a list of millions.
+pub(super) const PARTS_LIMIT: usize = 256;
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Body {
@@ -37,7 +38,11 @@ pub(crate) async fn read(request: Request) -> Result<Body, Refusal> {
     match media_type(request.headers()).as_str() {
         "multipart/form-data" => multipart(request).await,
         "application/x-www-form-urlencoded" => {
-            let pairs = fields::pairs(&whole(request).await?).ok_or_else(|| malformed("is not UTF-8"))?;
+            let bytes = whole(request).await?;
+            if bytes.iter().filter(|byte| **byte == b'&').count() >= PARTS_LIMIT {
+                return Err(too_many());
+            }
+            let pairs = fields::pairs(&bytes).ok_or_else(|| malformed("is not UTF-8"))?;
             Ok(Body { fields: pairs.into_iter().map(|(name, value)| (name, value.into())).collect(), uploads: Vec::new() })
         }
         "application/json" => json(&whole(request).await?),
@@ -72,8 +77,9 @@ fn json(bytes: &[u8]) -> Result<Body, Refusal> {
         return Ok(Body::default());
     }
     match serde_json::from_slice(bytes) {
-        Ok(Value::Object(fields)) => Ok(Body { fields: fields.into_iter().collect(), uploads: Vec::new() }),
-        Ok(_) => Err(malformed("must be a JSON object")),
+        Ok(Object::Fields(fields)) => Ok(Body { fields, uploads: Vec::new() }),
+        Ok(Object::TooMany) => Err(too_many()),
+        Err(error) if error.is_data() => Err(malformed("must be a JSON object")),
         Err(error) => Err(malformed(&format!("is not JSON: {error}"))),
     }
 }
@@ -83,7 +89,7 @@ async fn multipart(request: Request) -> Result<Body, Refusal> {
     let (mut body, mut room) = (Body::default(), FILES_LIMIT);
     while let Some(part) = parts.next_field().await.map_err(broken)? {
         if body.fields.len() + body.uploads.len() == PARTS_LIMIT {
-            return Err(malformed(&format!("has more than {PARTS_LIMIT} parts")));
+            return Err(too_many());
         }
         let Some(field) = part.name().map(ToOwned::to_owned) else { return Err(malformed("has a part without a name")) };
         match part.file_name().map(ToOwned::to_owned) {
@@ -115,6 +121,10 @@ async fn upload(mut part: Field<'_>, field: String, name: String, room: &mut usi
         bytes.extend_from_slice(&chunk[..taken]);
     }
     Ok(Upload { field, name, media_type, bytes, size })
+}
+
+fn too_many() -> Refusal {
+    malformed(&format!("has more than {PARTS_LIMIT} parts"))
 }
 
 fn malformed(msg: &str) -> Refusal {

@@ -5,6 +5,7 @@ mod check;
 mod fingerprint;
 mod form;
 mod media;
+mod object;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -181,3 +181,32 @@ proptest! {
         prop_assert!(!stored.contains("\\u0000"), "{stored}");
     }
 }
+
+#[tokio::test]
+async fn a_field_given_twice_is_refused_in_any_encoding() {
+    let stage = Stage::new();
+    let fields = [("message", "one"), ("message", "two"), ("stream", "false"), ("background", "true")];
+    let body = r#"{"message": "one", "message": "two", "stream": false, "background": true}"#;
+    let json = Request::post(RUNS).header("content-type", "application/json").body(Body::from(body)).unwrap();
+    for request in [form(RUNS, &fields), multipart(RUNS, &fields, &[]), json] {
+        let answer = stage.ask(request).await;
+        assert_eq!((answer.status, answer.faulty()), (StatusCode::UNPROCESSABLE_ENTITY, vec!["message".to_owned()]), "{}", answer.text);
+    }
+    assert!(stage.is_empty().await);
+}
+
+#[tokio::test]
+async fn a_body_of_very_many_fields_is_refused_at_once_in_any_encoding() {
+    let stage = Stage::new();
+    let names: Vec<String> = (0..100_000).map(|n| format!("f{n}")).collect();
+    let fields: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    let object: Value = names.iter().map(|name| (name.clone(), Value::from(1))).collect::<serde_json::Map<_, _>>().into();
+    for request in [form(RUNS, &fields), json_body(RUNS, &object), multipart(RUNS, &fields[..1000], &[])] {
+        let before = std::time::Instant::now();
+        let answer = stage.ask(request).await;
+        assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", answer.text);
+        assert!(answer.text.contains("more than 256 parts"), "{}", answer.text);
+        // Compared with each other it would be minutes.
+        assert!(before.elapsed() < std::time::Duration::from_secs(5), "{:?}", before.elapsed());
+    }
+}

@@ -20,10 +20,11 @@ pub use folder::Folder;
 /// Where checkpoints are kept.
 #[async_trait]
 pub trait Checkpoints: Send + Sync {
-    /// Keeps a sandbox's folders under a name of the session's; answers the checkpoint's id and its size in bytes. A repeat replaces.
+    /// Keeps a sandbox's folders under a name of the session's; answers the checkpoint's id and its size in bytes. A repeat replaces. A later turn's name
+    /// sorts behind an earlier one's.
     async fn save(&self, session: Uuid, name: &str, sandbox: &Paths) -> io::Result<(String, u64)>;
     /// Fills a sandbox's empty folders. It blocks.
     fn restore(&self, checkpoint: &str, sandbox: &Paths) -> io::Result<()>;
-    /// Removes the session's checkpoints but for these.
+    /// Removes the session's checkpoints that are older than these; without any, all of them.
     async fn keep_only(&self, session: Uuid, keep: &[&str]) -> io::Result<()>;
 }

@@ -99,6 +99,22 @@ async fn only_the_named_checkpoints_of_a_session_are_kept() {
 }
 
 #[tokio::test]
+async fn who_tidies_up_late_leaves_a_later_turns_checkpoint() {
+    let (folder, checkpoints) = checkpoints();
+    let (sandbox, _) = sandbox(folder.path(), "sandbox");
+    let (first, _) = checkpoints.save(Uuid::nil(), "a-1-1", &sandbox).await.unwrap();
+    let (second, _) = checkpoints.save(Uuid::nil(), "b-1-2", &sandbox).await.unwrap();
+    let half_written = folder.path().join("checkpoints").join(Uuid::nil().to_string()).join("b-1-2.tar.part-0");
+    fs::write(&half_written, "").unwrap();
+    // A worker that stood still between the end of its turn and this.
+    checkpoints.keep_only(Uuid::nil(), &[&first]).await.unwrap();
+    assert!(half_written.exists());
+    checkpoints.restore(&second, &sandbox).unwrap();
+    checkpoints.keep_only(Uuid::nil(), &[&second]).await.unwrap();
+    assert!(checkpoints.restore(&first, &sandbox).is_err() && !half_written.exists());
+}
+
+#[tokio::test]
 async fn no_id_leads_out_of_the_folder() {
     let (folder, checkpoints) = checkpoints();
     fs::write(folder.path().join("file.tar.zst"), "").unwrap();

@@ -49,7 +49,9 @@ impl Turn<'_> {
     async fn checkpoint(&self) -> std::io::Result<Checkpoint> {
         let place = self.place().ok_or_else(|| std::io::Error::other("no sandbox"))?;
         let paths = self.sandboxes.paths(&place).await;
-        let (id, bytes) = self.parts.checkpoints.save(place.session, &place.name, &paths).await?;
+        // Each claim writes its own: a holder that lost its lease while it was packing must not replace what the next one has committed.
+        let name = format!("{}-{}", place.name, self.claim.epoch);
+        let (id, bytes) = self.parts.checkpoints.save(place.session, &name, &paths).await?;
         Ok(Checkpoint { id, bytes, conversation: None })
     }
 

@@ -185,7 +185,12 @@ impl<'a> Turn<'a> {
     /// Of a run that has ended nothing stays but what the log and the checkpoint have. What cannot be removed now, the sweep removes.
     async fn clear_away(&self) {
         let Some(place) = self.place().filter(|_| self.is_here()) else { return };
-        if let Err(error) = self.sandboxes.remove(&place, self.claim.epoch).await {
+        let removed = match self.sandboxes.remove(&place, self.claim.epoch).await {
+            // The session's next run is claimed already, maybe by another worker; this one has ended all the same.
+            Err(SandboxError::Fenced { .. }) => self.sandboxes.sweep(&place).await,
+            other => other,
+        };
+        if let Err(error) = removed {
             warn!(run.id = %self.ledger.run_id, error = &error as &dyn std::error::Error, "sandbox left to the sweep");
         }
     }
