@@ -4,7 +4,6 @@ mod inside;
 mod kill;
 mod life;
 mod limits;
-mod measure;
 mod ordinary;
 mod rig;
 mod turn;
