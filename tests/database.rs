@@ -4,8 +4,8 @@ use std::process::Command;
 
 use crate::unique;
 
-const OWNER: &str = "sandlog_e2e_owner";
-const FUNCTIONS: &str = "sandlog_e2e";
+pub(crate) const OWNER: &str = "sandlog_e2e_owner";
+pub(crate) const FUNCTIONS: &str = "sandlog_e2e";
 
 /// Dropped with its connections when the test ends.
 #[derive(Debug)]

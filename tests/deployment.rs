@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::{Database, Http, Instance, binaries, eventually, traces};
+use crate::{Database, Http, Instance, binaries, eventually, pooler::Pooler, traces};
 
 /// Which processes a deployment has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum Shape {
     Embedded,
     /// Roles apart, on a Postgres that they share.
     Apart { apis: usize, workers: usize },
+    /// The same, with a transaction pooler before that Postgres.
+    Pooled { apis: usize, workers: usize },
 }
 
 /// Dropped without [`Deployment::stop`], it is killed; what that leaves is killed too.
@@ -24,6 +26,7 @@ pub struct Deployment {
     pub apis: Vec<Instance>,
     pub workers: Vec<Instance>,
     pub database: Option<Database>,
+    pooler: Option<Pooler>,
     folder: Folder,
     variables: Vec<(String, String)>,
 }
@@ -76,13 +79,21 @@ impl Deployment {
             ("SANDLOG_LEASE_SECONDS".into(), "3".into()),
         ];
         variables.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        let mut deployment = Deployment { apis: Vec::new(), workers: Vec::new(), database: None, folder, variables };
+        let mut deployment = Deployment { apis: Vec::new(), workers: Vec::new(), database: None, pooler: None, folder, variables };
         match shape {
             Shape::Embedded => deployment.add_up().await,
-            Shape::Apart { apis, workers } => {
+            Shape::Apart { apis, workers } | Shape::Pooled { apis, workers } => {
                 let database = Database::create();
-                deployment.variables.push(("DATABASE_URL".into(), database.functions_url()));
-                deployment.variables.push(("DATABASE_MIGRATE_URL".into(), database.owner_url()));
+                let (mut functions_url, mut owner_url) = (database.functions_url(), database.owner_url());
+                if matches!(shape, Shape::Pooled { .. }) {
+                    let server = server_of(&functions_url).to_owned();
+                    let pooler = Pooler::start(&server).await;
+                    let pooled = format!("127.0.0.1:{}", pooler.port);
+                    (functions_url, owner_url) = (functions_url.replace(&server, &pooled), owner_url.replace(&server, &pooled));
+                    deployment.pooler = Some(pooler);
+                }
+                deployment.variables.push(("DATABASE_URL".into(), functions_url));
+                deployment.variables.push(("DATABASE_MIGRATE_URL".into(), owner_url));
                 deployment.database = Some(database);
                 for _ in 0..apis {
                     deployment.add_api().await;
@@ -129,7 +140,7 @@ impl Deployment {
     /// Where the database's server is, as `HOST:PORT`, and the functions' URL through another port.
     pub fn database_through_a_proxy(&self) -> (String, impl Fn(u16) -> String + use<>) {
         let url = self.database.as_ref().expect("a database that is shared").functions_url();
-        let server = url.split(['@', '/']).find(|part| part.contains(':') && !part.ends_with(':')).expect("HOST:PORT").to_owned();
+        let server = server_of(&url).to_owned();
         let (before, after) = url.split_once(&server).map(|(before, after)| (before.to_owned(), after.to_owned())).expect("its parts");
         (server, move |port| format!("{before}127.0.0.1:{port}{after}"))
     }
@@ -177,6 +188,11 @@ impl Deployment {
         }
         traces::gone(self.folder.path(), Duration::from_secs(30)).await;
     }
+}
+
+/// `HOST:PORT` of a URL that has both.
+fn server_of(url: &str) -> &str {
+    url.split(['@', '/']).find(|part| part.contains(':') && !part.ends_with(':')).expect("HOST:PORT")
 }
 
 /// The agents of the tests.

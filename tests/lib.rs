@@ -13,6 +13,7 @@ pub mod database;
 pub mod deployment;
 pub mod http;
 pub mod instance;
+pub mod pooler;
 pub mod proxy;
 pub mod suite;
 pub mod traces;

@@ -4,7 +4,7 @@ use e2e::http::{ENDED, Http, Submit, body, text};
 use e2e::unique;
 use reqwest::StatusCode;
 
-on_both_shapes!(
+on_all_shapes!(
     a_running_run_is_cancelled_from_any_instance,
     a_waiting_run_is_cancelled_at_once_and_never_runs,
     an_ended_run_is_left_alone,

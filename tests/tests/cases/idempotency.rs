@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 const SCOPE: &str = "Idempotency-Key belongs to a different submission scope";
 const INPUT: &str = "Idempotency-Key already has different input or options";
 
-on_both_shapes!(
+on_all_shapes!(
     a_retry_is_the_same_run,
     a_retry_may_ask_for_another_mode,
     another_scope_is_refused,

@@ -1,7 +1,7 @@
-//! What a client sees over HTTP, on one instance with its own Postgres and on two of each role that share one.
+//! What a client sees over HTTP, on one instance with its own Postgres and on two of each role that share one, without and with a transaction pooler before it.
 
-/// Two tests that run the module's cases on one deployment each, all at once.
-macro_rules! on_both_shapes {
+/// Three tests that run the module's cases on one deployment each, all at once.
+macro_rules! on_all_shapes {
     ($($case:ident),+ $(,)?) => {
         async fn on(shape: e2e::Shape) {
             let deployment = e2e::Deployment::start(shape).await;
@@ -18,6 +18,11 @@ macro_rules! on_both_shapes {
         #[tokio::test(flavor = "multi_thread")]
         async fn on_two_of_each_role() {
             on(e2e::Shape::Apart { apis: 2, workers: 2 }).await;
+        }
+
+        #[tokio::test(flavor = "multi_thread")]
+        async fn on_two_of_each_role_through_a_pooler() {
+            on(e2e::Shape::Pooled { apis: 2, workers: 2 }).await;
         }
     };
 }

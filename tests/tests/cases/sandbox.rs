@@ -5,7 +5,7 @@ use std::time::Duration;
 use e2e::http::{Http, Submit, text};
 use e2e::{eventually, unique};
 
-on_both_shapes!(it_has_no_rights, its_environment_has_nothing_of_the_servers, what_it_leaves_behind_dies_with_the_turn);
+on_all_shapes!(it_has_no_rights, its_environment_has_nothing_of_the_servers, what_it_leaves_behind_dies_with_the_turn);
 
 async fn it_has_no_rights(http: Http) {
     let run = http.foreground(Submit::message("self")).await;

@@ -4,7 +4,7 @@ use e2e::http::{ENDED, Http, Submit, body, list, refused, text};
 use e2e::unique;
 use reqwest::{Method, StatusCode};
 
-on_both_shapes!(
+on_all_shapes!(
     turns_run_in_order_and_share_the_workspace,
     a_waiting_turn_names_what_it_waits_on,
     sessions_share_nothing,

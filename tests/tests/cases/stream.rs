@@ -4,7 +4,7 @@ use e2e::http::{Http, Submit, body, frames, list};
 use e2e::unique;
 use reqwest::{Method, StatusCode};
 
-on_both_shapes!(
+on_all_shapes!(
     a_cut_stream_goes_on_where_it_was_cut,
     an_ended_run_is_replayed_whole_by_either_method,
     every_cut_gives_the_rest,

@@ -8,7 +8,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-on_both_shapes!(
+on_all_shapes!(
     background_is_accepted_with_a_location,
     foreground_is_the_finished_run,
     a_stream_begins_and_ends_as_it_should,
