@@ -1,7 +1,7 @@
 //! The loop: what the log says and what the sandbox shows give one action, until there is none.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use adapters::{Claim, Place as At};
 use runs::{Action, Event, FailureClass, Requested, Seen, next};
@@ -68,7 +68,7 @@ impl<'a> Turn<'a> {
         if self.claim.idle_claims >= IDLE_CLAIMS {
             self.give_up_attempt().await?;
         }
-        let mut pause = Pause::default();
+        let (mut pause, mut silent) = (Pause::default(), None);
         loop {
             let word = *self.word.borrow_and_update();
             if word.lost {
@@ -80,11 +80,15 @@ impl<'a> Turn<'a> {
             }
             self.follow_hints().await?;
             let seen = match self.look().await {
-                Ok(seen) => seen,
+                Ok(seen) => {
+                    silent = None;
+                    seen
+                }
                 Err(SandboxError::Fenced { .. }) => return Err(LetGo::NotMine),
                 Err(error) => {
                     warn!(run.id = %self.ledger.run_id, error = &error as &dyn std::error::Error, "cannot look at the sandbox; trying again");
-                    pause.take().await;
+                    let silent = silent.get_or_insert_with(Instant::now).elapsed();
+                    self.unseen(silent, &mut pause).await?;
                     continue;
                 }
             };
@@ -144,6 +148,17 @@ impl<'a> Turn<'a> {
         match self.place().filter(|_| self.is_here()) {
             Some(place) => self.sandboxes.look(&place, self.claim.epoch).await,
             None => Ok(Seen::Absent),
+        }
+    }
+
+    /// A runner that is there and does not answer holds up its run only until the end is wished for, or until it has been silent for as long as a runner
+    /// waits for its worker. Stopping goes past it, and the next look sees what is left.
+    async fn unseen(&mut self, silent: Duration, pause: &mut Pause) -> Result<(), LetGo> {
+        if self.ledger.run.cancel_requested || silent > self.parts.options.dead_man {
+            self.stop(pause).await
+        } else {
+            pause.take().await;
+            Ok(())
         }
     }
 
