@@ -82,6 +82,29 @@ async fn a_hostile_workspace_reaches_nothing_outside_and_ends_nothing() {
 }
 
 #[tokio::test]
+async fn a_file_of_many_names_stays_one_file() {
+    let (folder, checkpoints) = checkpoints();
+    let ((from_paths, from), (to_paths, to)) = (sandbox(folder.path(), "from"), sandbox(folder.path(), "to"));
+    // Not to be compressed.
+    let mut state = 1u32;
+    let mut byte = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    };
+    let bytes: Vec<u8> = (0..100_000).map(|_| byte()).collect();
+    fs::create_dir(from.join("deep")).unwrap();
+    fs::write(from.join("deep/one"), &bytes).unwrap();
+    for n in 0..50 {
+        fs::hard_link(from.join("deep/one"), from.join(format!("{n}"))).unwrap();
+    }
+    let (id, size) = checkpoints.save(Uuid::nil(), "run-1", &from_paths).await.unwrap();
+    assert!(size < 200_000, "{size}");
+    checkpoints.restore(&id, &to_paths).unwrap();
+    assert_eq!(fs::read(to.join("deep/one")).unwrap(), bytes);
+    assert_eq!(std::os::unix::fs::MetadataExt::nlink(&fs::metadata(to.join("7")).unwrap()), 51);
+}
+
+#[tokio::test]
 async fn only_the_named_checkpoints_of_a_session_are_kept() {
     let (folder, checkpoints) = checkpoints();
     let (mine, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
