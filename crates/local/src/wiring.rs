@@ -94,6 +94,13 @@ pub(crate) async fn end_all(sandboxes: &[Arc<dyn Sandboxes>]) {
     }
 }
 
+/// Before anything is driven: the data folder is this log's.
+pub(crate) async fn belong(log: &Log, config: &Config) -> Result<(), Fault> {
+    let unfit = |cause: LogError| Fault::Log { place: "the database".into(), cause: chain(&cause) };
+    let deployment = log.reader.health().await.map_err(unfit)?.deployment;
+    namespace::belong(&config.data, deployment).map_err(|cause| Fault::Sandboxes(chain(&cause)))
+}
+
 /// The HTTP function on a listener, until `shutdown`.
 pub(crate) fn api(
     listener: TcpListener,

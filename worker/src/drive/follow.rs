@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::finish::broken;
 use super::ledger::{LetGo, Written};
-use super::turn::Turn;
+use super::turn::{Pause, Turn};
 use crate::harness::{Ending, OUTPUT_LIMIT, Reading};
 use crate::sandbox::{Attached, Body, Orders, Record, SandboxError};
 
@@ -17,6 +17,8 @@ const AGE: Duration = Duration::from_millis(15);
 const SIZE: u64 = 64 * 1024;
 /// Journal that made no frame is committed too, before the runner stops reading for want of it.
 const SILENT: u64 = 1024 * 1024;
+/// How long after its time limit a turn may still be followed.
+const OVERDUE: Duration = Duration::from_secs(60);
 
 pub(super) enum Followed {
     Ended(Ending),
@@ -51,6 +53,8 @@ impl Turn<'_> {
         // A repeat of what the runner has already is harmless.
         orders.inbox(0, run.submitted.input.message.clone().into_bytes(), true).await;
         orders.alive().await;
+        // The time limit is the runner's own. One that stands still is passed by.
+        let overdue = Instant::now() + Duration::from_millis(self.ledger.run.submitted.agent.limits.time) + OVERDUE;
         let (mut beats, mut killed) = (self.word.borrow().beats, false);
         loop {
             tokio::select! {
@@ -69,6 +73,11 @@ impl Turn<'_> {
                         self.flush(&mut batch, &reading, &orders).await?;
                         return Ok(Followed::Interrupted);
                     }
+                }
+                () = sleep_until(overdue) => {
+                    self.flush(&mut batch, &reading, &orders).await?;
+                    self.stop("time_limit", &mut Pause::default()).await?;
+                    return Ok(Followed::Interrupted);
                 }
                 () = sleep_until(batch.due), if !batch.frames.is_empty() => self.flush(&mut batch, &reading, &orders).await?,
                 record = records.recv() => match record {

@@ -9,8 +9,10 @@ use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 use super::follow::Followed;
+use super::give_up::give_up;
 use super::ledger::{Ledger, LetGo, Written};
 use crate::Parts;
+use crate::harness::CANCEL;
 use crate::lease::Word;
 use crate::sandbox::{Place, SandboxError, Sandboxes};
 
@@ -38,7 +40,8 @@ pub(super) struct Turn<'a> {
 
 /// Drives a claimed run.
 pub(crate) async fn drive(parts: &Parts, claim: &Claim, word: watch::Receiver<Word>) -> Outcome {
-    let outcome = match Turn::open(parts, claim, word).await {
+    let Some(sandboxes) = parts.sandboxes.iter().find(|sandboxes| sandboxes.host() == claim.host) else { return Outcome::LetGo };
+    let outcome = match Turn::open(parts, claim, sandboxes, word).await {
         Ok(mut turn) => turn.run().await,
         Err(letting_go) => Err(letting_go),
     };
@@ -49,6 +52,13 @@ pub(crate) async fn drive(parts: &Parts, claim: &Claim, word: watch::Receiver<Wo
             info!(run.id = %claim.run_id, "lease lost");
             Outcome::LetGo
         }
+        Err(cause @ LetGo::Unreadable(_)) if claim.idle_claims >= IDLE_CLAIMS => {
+            if give_up(parts, claim, sandboxes.as_ref(), &cause).await {
+                Outcome::Ended
+            } else {
+                Outcome::LetGo
+            }
+        }
         Err(error @ LetGo::Unreadable(_)) => {
             // The lease runs out by itself; meanwhile this run holds up no other.
             warn!(run.id = %claim.run_id, error = &error as &dyn std::error::Error, "run given up for now");
@@ -58,8 +68,7 @@ pub(crate) async fn drive(parts: &Parts, claim: &Claim, word: watch::Receiver<Wo
 }
 
 impl<'a> Turn<'a> {
-    async fn open(parts: &'a Parts, claim: &'a Claim, word: watch::Receiver<Word>) -> Result<Self, LetGo> {
-        let sandboxes = parts.sandboxes.iter().find(|sandboxes| sandboxes.host() == claim.host).ok_or(LetGo::NotMine)?;
+    async fn open(parts: &'a Parts, claim: &'a Claim, sandboxes: &Arc<dyn Sandboxes>, word: watch::Receiver<Word>) -> Result<Self, LetGo> {
         let ledger = Ledger::open(Arc::clone(&parts.driver), Arc::clone(&parts.signals), claim).await?;
         Ok(Self { parts, claim, sandboxes: Arc::clone(sandboxes), ledger, word, hints: 0 })
     }
@@ -108,7 +117,7 @@ impl<'a> Turn<'a> {
                     }
                     Followed::Interrupted => Ok(false),
                 },
-                Action::Stop => self.stop(&mut pause).await.map(|()| false),
+                Action::Stop => self.stop(CANCEL, &mut pause).await.map(|()| false),
                 Action::Cancel => self.cancelled().await,
                 Action::Fail(class) => self.fail(class, lost(class)).await,
                 Action::Wait { until } => {
@@ -155,7 +164,7 @@ impl<'a> Turn<'a> {
     /// waits for its worker. Stopping goes past it, and the next look sees what is left.
     async fn unseen(&mut self, silent: Duration, pause: &mut Pause) -> Result<(), LetGo> {
         if self.ledger.run.cancel_requested || silent > self.parts.options.dead_man {
-            self.stop(pause).await
+            self.stop(CANCEL, pause).await
         } else {
             pause.take().await;
             Ok(())
@@ -168,9 +177,9 @@ impl<'a> Turn<'a> {
         self.ledger.place(Event::SandboxRequested(Requested { attempt, name, host }), place).await.map(drop)
     }
 
-    async fn stop(&mut self, pause: &mut Pause) -> Result<(), LetGo> {
+    pub(super) async fn stop(&mut self, reason: &str, pause: &mut Pause) -> Result<(), LetGo> {
         let Some(place) = self.place() else { return Ok(()) };
-        match self.sandboxes.stop(&place, self.claim.epoch, crate::harness::CANCEL, self.parts.options.grace).await {
+        match self.sandboxes.stop(&place, self.claim.epoch, reason, self.parts.options.grace).await {
             Ok(()) => Ok(()),
             Err(SandboxError::Fenced { .. }) => Err(LetGo::NotMine),
             Err(error) => {
@@ -183,7 +192,7 @@ impl<'a> Turn<'a> {
 
     async fn give_up_attempt(&mut self) -> Result<(), LetGo> {
         if self.is_here() {
-            self.stop(&mut Pause::default()).await?;
+            self.stop("workers_lost", &mut Pause::default()).await?;
         }
         self.fail(FailureClass::WorkersLost, lost(FailureClass::WorkersLost)).await.map(drop)
     }

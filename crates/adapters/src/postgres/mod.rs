@@ -34,7 +34,7 @@ pub struct Postgres {
 /// Connects, and checks that the schema is there and can be written: a process that could accept nothing does not start.
 pub async fn connect(url: &str, schema: &str, pool: usize) -> Result<Arc<Postgres>, LogError> {
     let postgres = Postgres { pool: make_pool(url, pool)?, sql: Sql::new(schema)?, limit: LIMIT };
-    let Health { schema: version } = postgres.health().await?;
+    let Health { schema: version, .. } = postgres.health().await?;
     if version < VERSION {
         return Err(LogError::Unfit(format!("schema {schema} is at version {version}, this build needs {VERSION}: migrate it")));
     }

@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use super::{Attached, FillFn, Paths, Place, SandboxError, SandboxSpec, Sandboxes, Seen};
 use folder::Folder;
+pub use host::belong;
 
 /// The user that sandboxes run under when the worker is root: kept for that, and nobody's.
 pub const USER: User = User { uid: 61_100, gid: 61_100 };
