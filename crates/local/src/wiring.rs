@@ -87,7 +87,7 @@ pub(crate) async fn end_all(sandboxes: &[Arc<dyn Sandboxes>]) {
             Vec::new()
         });
         for place in standing {
-            if let Err(cause) = one.sweep(&place).await {
+            if let Err(cause) = one.retire(&place).await {
                 tracing::warn!(sandbox = place.name, "a sandbox was not ended: {}", chain(&cause));
             }
         }

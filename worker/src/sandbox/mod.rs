@@ -84,6 +84,10 @@ pub trait Sandboxes: Send + Sync {
     /// Removes what is left of a run that has ended, whatever epoch stands: no claim of it will come.
     async fn sweep(&self, at: &Place) -> Result<(), SandboxError>;
 
+    /// For the end of a whole stack: its runner ends, whatever epoch stands. A turn that is over stays to be read by the next worker; one that is not is
+    /// ended and removed.
+    async fn retire(&self, at: &Place) -> Result<(), SandboxError>;
+
     /// Removes all of a session, its fence with it. Only for a session that will never run again.
     async fn erase(&self, session: Uuid) -> Result<(), SandboxError>;
 }

@@ -159,6 +159,19 @@ impl Sandboxes for Namespace {
         .await
     }
 
+    async fn retire(&self, at: &Place) -> Result<(), SandboxError> {
+        let at = at.clone();
+        self.blocking(move |inner| {
+            let folder = inner.folder(&at)?;
+            let epoch = fence::Fence::stands(&folder.session)?;
+            match inner.see(&folder, epoch) {
+                Ok(Seen::Ended) => inner.dismiss(&folder, epoch),
+                _ => inner.remove(&folder, epoch),
+            }
+        })
+        .await
+    }
+
     async fn erase(&self, session: Uuid) -> Result<(), SandboxError> {
         self.blocking(move |inner| inner.erase(session)).await
     }
