@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) enum ClientError {
     #[error("SANDLOG_URL: `{0}` is not an http:// address")]
     Address(String),
-    #[error("{url} does not answer: {cause}")]
+    #[error("{url} does not answer: {cause}. Is `sandlog up` running? SANDLOG_URL names the server")]
     Silent { url: Url, cause: String },
     #[error("{0}")]
     Refused(String),
