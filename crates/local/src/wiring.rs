@@ -13,7 +13,7 @@ use worker::sandbox::Sandboxes;
 use worker::sandbox::namespace::{self, Namespace};
 use worker::{Stop, Worker, checkpoint};
 
-use crate::config::Config;
+use crate::config::{Config, Database};
 use crate::faults::{Fault, chain};
 
 /// The agents that this process takes submissions for.
@@ -123,6 +123,10 @@ pub(crate) fn worker(
 ) -> Result<impl Future<Output = Result<(), String>> + Send + 'static, Fault> {
     let unfit = |cause| Fault::Data { folder: config.checkpoints.clone(), cause };
     let checkpoints = checkpoint::Folder::open(config.checkpoints.clone()).map_err(unfit)?;
+    if config.checkpoints_by_default && config.database != Database::Embedded {
+        let folder = config.checkpoints.display();
+        tracing::warn!("checkpoints are in {folder}: a worker on another host cannot go on with a session of this one (SANDLOG_CHECKPOINTS)");
+    }
     let label = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = format!("{label}-{}", std::process::id());
     let worker = Worker::new(worker::Parts {
