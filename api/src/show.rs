@@ -1,4 +1,4 @@
-//! Runs and sessions as clients see them (the contract's section 5).
+//! Runs and sessions as clients see them (docs/API.md).
 
 use ::runs::{Event, Metrics};
 use adapters::{RunRow, SessionRow};

@@ -1,4 +1,4 @@
-//! From a body to what is asked for: checks 3 to 5 of the contract, in its order. Pure.
+//! From a body to what is asked for, in the order of the checks that clients rely on. Pure.
 
 use adapters::Attachment;
 use serde_json::{Map, Value};

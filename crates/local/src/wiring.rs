@@ -13,7 +13,7 @@ use worker::sandbox::Sandboxes;
 use worker::sandbox::namespace::{self, Namespace};
 use worker::{Stop, Worker, checkpoint};
 
-use crate::config::Config;
+use crate::config::{Config, Database};
 use crate::faults::{Fault, chain};
 
 /// The agents that this process takes submissions for.
@@ -40,6 +40,7 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
     let unfit = |cause: LogError| Fault::Log { place: place(url), cause: chain(&cause) };
     let functions_role = role(url).filter(|role| Some(role) != self::role(owner_url).as_ref());
     let migrated = adapters::postgres::migrate(owner_url, &config.schema, functions_role.as_deref()).await;
+    let owns = migrated.is_ok();
     // A pool that lets every run and as many requests talk at once.
     let connected = match &migrated {
         Err(LogError::Unreachable(_)) => None,
@@ -55,7 +56,7 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
         (Err(cause), _) => return Err(unfit(cause)),
         (Ok(()), None) => return Err(Fault::Log { place: place(url), cause: "not tried".into() }),
     };
-    if functions_role.is_none() {
+    if owns && functions_role.is_none() {
         tracing::warn!("one role is both the schema's owner and the functions': grants bind nothing (DATABASE_MIGRATE_URL)");
     }
     Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals: Arc::new(LocalSignals::default()) })
@@ -129,6 +130,10 @@ pub(crate) fn worker(
 ) -> Result<impl Future<Output = Result<(), String>> + Send + 'static, Fault> {
     let unfit = |cause| Fault::Data { folder: config.checkpoints.clone(), cause };
     let checkpoints = checkpoint::Folder::open(config.checkpoints.clone()).map_err(unfit)?;
+    if config.checkpoints_by_default && config.database != Database::Embedded {
+        let folder = config.checkpoints.display();
+        tracing::warn!("checkpoints are in {folder}: a worker on another host cannot go on with a session of this one (SANDLOG_CHECKPOINTS)");
+    }
     let label = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = format!("{label}-{}", std::process::id());
     let worker = Worker::new(worker::Parts {

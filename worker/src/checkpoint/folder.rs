@@ -43,7 +43,11 @@ impl Checkpoints for Folder {
     }
 
     fn restore(&self, checkpoint: &str, sandbox: &Paths) -> io::Result<()> {
-        pack::unpack(File::open(self.file(checkpoint)?)?, &sandbox.folder, &PARTS)
+        let unread = |error: io::Error| {
+            let text = format!("the checkpoint {checkpoint} cannot be read on this host: {error}. All workers need the same SANDLOG_CHECKPOINTS");
+            io::Error::new(error.kind(), text)
+        };
+        pack::unpack(File::open(self.file(checkpoint)?).map_err(unread)?, &sandbox.folder, &PARTS)
     }
 
     async fn keep_only(&self, session: Uuid, keep: &[&str]) -> io::Result<()> {

@@ -129,7 +129,7 @@ impl Reader<'_> {
                 self.refuse(harness.span(), reason)
             }
             (other, _) => {
-                let reason = format!("harness = {other:?}: command, claude or codex");
+                let reason = format!("harness = {other:?}: this release has command");
                 self.refuse(harness.span(), reason)
             }
         }
@@ -141,7 +141,7 @@ impl Reader<'_> {
             "namespace" => Some(SandboxKind::Namespace),
             "docker" => self.refuse(value.span(), "sandbox = \"docker\" is not in this release, which has: namespace".into()),
             other => {
-                let reason = format!("sandbox = {other:?}: namespace or docker");
+                let reason = format!("sandbox = {other:?}: this release has namespace");
                 self.refuse(value.span(), reason)
             }
         }
@@ -157,7 +157,7 @@ impl Reader<'_> {
                 self.refuse(value.span(), reason)
             }
             other => {
-                let reason = format!("network = {other:?}: none, isolated or open");
+                let reason = format!("network = {other:?}: this release has none");
                 self.refuse(value.span(), reason)
             }
         }
