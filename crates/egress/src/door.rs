@@ -108,6 +108,7 @@ async fn read_line(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
 
 async fn join(house: &Arc<House>, stream: UnixStream, first: Vec<u8>, may: Vec<String>) -> io::Result<()> {
     let pieces = Pieces::new(stream, first);
+    pieces.write().await?;
     let (records, may) = (pieces.records.clone(), Arc::new(may));
     let service = service_fn(|request| {
         let (house, may, records) = (Arc::clone(house), Arc::clone(&may), records.clone());

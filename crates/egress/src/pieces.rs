@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use runner::egress::{put_data, put_end, put_record};
+use runner::egress::{put_data, put_end, put_record, put_welcome};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 
@@ -30,14 +30,21 @@ struct Out {
 
 impl Pieces {
     pub(crate) fn new(stream: UnixStream, first: Vec<u8>) -> Self {
-        Self { stream: Arc::new(stream), first, out: Arc::default(), records: Records::default() }
+        let mut out = Out::default();
+        put_welcome(&mut out.bytes);
+        Self { stream: Arc::new(stream), first, out: Arc::new(Mutex::new(out)), records: Records::default() }
+    }
+
+    /// Writes what is there to be written.
+    pub(crate) async fn write(&self) -> io::Result<()> {
+        std::future::poll_fn(|cx| self.poll_write_out(cx)).await
     }
 
     /// Says what is left to say, after HTTP has ended.
     pub(crate) async fn end(self) -> io::Result<()> {
-        std::future::poll_fn(|cx| self.poll_write_out(cx)).await?;
+        self.write().await?;
         put_end(&mut self.out().bytes);
-        std::future::poll_fn(|cx| self.poll_write_out(cx)).await
+        self.write().await
     }
 
     fn out(&self) -> MutexGuard<'_, Out> {

@@ -1,7 +1,7 @@
 //! What is said at egress's door, a unix socket in its folder: the only way out of a sandbox whose network is isolated.
 //!
 //! The client says one line of JSON ([`Hello`]). After [`To::Join`] the client's direction is the raw bytes of one connection of the sandbox, and egress
-//! answers in [`Piece`]s: `[kind u8][length u32 little-endian][payload]`. A request's record goes before the last byte of its answer, so whoever
+//! answers in [`Piece`]s: `[kind u8][length u32 little-endian][payload]`, of which the first is [`Piece::Welcome`]. A request's record goes before the last byte of its answer, so whoever
 //! has seen an answer's end finds its record written. [`Piece::End`] is the last; a connection that ends without it is one that egress did not live to end.
 //! After [`To::Stay`] nothing more is said: egress does not end while the connection lasts. To an order egress answers one line ([`Answer`]).
 
@@ -74,6 +74,8 @@ pub enum Answer {
 /// A piece of egress's side of a joined connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
+    /// Go on: egress is there and takes the connection.
+    Welcome,
     /// Bytes for the sandbox.
     Data(Vec<u8>),
     /// A request is over.
@@ -85,6 +87,7 @@ pub enum Piece {
 const DATA: u8 = 0;
 const RECORD: u8 = 1;
 const END: u8 = 2;
+const WELCOME: u8 = 3;
 const HEAD: usize = 5;
 
 /// Appends a piece of data, of as many of the bytes as fit in one; gives how many those are.
@@ -98,6 +101,11 @@ pub fn put_data(bytes: &[u8], to: &mut Vec<u8>) -> usize {
 pub fn put_record(door: &Door, to: &mut Vec<u8>) {
     // A struct of plain fields always serialises.
     put(RECORD, &serde_json::to_vec(door).unwrap_or_default(), to);
+}
+
+/// Appends the welcome.
+pub fn put_welcome(to: &mut Vec<u8>) {
+    put(WELCOME, &[], to);
 }
 
 /// Appends the end.
@@ -126,6 +134,7 @@ pub fn read(from: &mut impl Read) -> io::Result<Piece> {
         DATA => Ok(Piece::Data(payload)),
         RECORD => Ok(Piece::Record(serde_json::from_slice(&payload)?)),
         END => Ok(Piece::End),
+        WELCOME => Ok(Piece::Welcome),
         _ => Err(io::Error::other("a piece of an unknown kind")),
     }
 }
@@ -178,7 +187,7 @@ mod tests {
     fn any_piece() -> impl Strategy<Value = Piece> {
         let record = (".{0,20}", any::<Option<u16>>(), any::<u64>(), any::<bool>())
             .prop_map(|(path, status, response_bytes, cut)| Piece::Record(Box::new(Door { path, status, response_bytes, cut, ..Door::default() })));
-        prop_oneof![prop::collection::vec(any::<u8>(), 0..300).prop_map(Piece::Data), record, Just(Piece::End)]
+        prop_oneof![prop::collection::vec(any::<u8>(), 0..300).prop_map(Piece::Data), record, Just(Piece::Welcome), Just(Piece::End)]
     }
 
     proptest! {
@@ -189,6 +198,7 @@ mod tests {
                 match piece {
                     Piece::Data(data) => prop_assert_eq!(put_data(data, &mut bytes), data.len()),
                     Piece::Record(door) => put_record(door, &mut bytes),
+                    Piece::Welcome => put_welcome(&mut bytes),
                     Piece::End => put_end(&mut bytes),
                 }
             }

@@ -15,6 +15,8 @@ use super::outside::enter;
 const CHUNK: usize = 32 * 1024;
 /// How long egress may be away, as it is between two.
 const AWAY: Duration = Duration::from_secs(1);
+/// How long egress may take to say the first word.
+const HELLO_LIMIT: Duration = Duration::from_secs(4);
 /// How long the sandbox may take to close what it asked on after the last answer.
 const LINGER: Duration = Duration::from_secs(2);
 /// The way a request is answered that egress cannot answer.
@@ -38,11 +40,20 @@ fn try_to_enter(seat: &Seat) -> Option<UnixStream> {
     let upstreams = seat.shared.spec.outside.as_ref().map(|outside| outside.upstreams.clone()).unwrap_or_default();
     let until = Instant::now() + AWAY;
     loop {
-        match enter(&seat.shared, To::Join { upstreams: upstreams.clone() }) {
+        // One that is about to end takes connections that it does not live to serve.
+        match enter(&seat.shared, To::Join { upstreams: upstreams.clone() }).and_then(welcomed) {
             Ok(egress) => return Some(egress),
             Err(_) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
             Err(_) => return None,
         }
+    }
+}
+
+fn welcomed(mut egress: UnixStream) -> io::Result<UnixStream> {
+    egress.set_read_timeout(Some(HELLO_LIMIT))?;
+    match read(&mut egress)? {
+        Piece::Welcome => egress.set_read_timeout(None).map(|()| egress),
+        _ => Err(io::Error::other("no welcome")),
     }
 }
 
@@ -151,6 +162,7 @@ fn answer(seat: &Seat, mut inside: &TcpStream, egress: &UnixStream, answered: &A
                 cut |= door.cut;
                 seat.record(*door);
             }
+            Ok(Piece::Welcome) => {}
             Ok(Piece::End) => return if cut { End::Cut } else { End::Whole },
             Err(_) if !seat.asked.load(Ordering::SeqCst) => return End::Whole,
             Err(_) if !answered.load(Ordering::SeqCst) && !gone => return End::Unanswered,

@@ -52,13 +52,15 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) -> io::Result<()> {
         if !fds[0].revents().is_empty() {
             return Ok(());
         }
+        if full {
+            continue;
+        }
         match listener.accept() {
-            Ok((stream, _)) if !full => {
+            Ok((stream, _)) => {
                 stream.set_nonblocking(false)?;
                 let seat = Seat::take(Arc::clone(shared));
                 std::thread::Builder::new().name("join".into()).spawn(move || join::serve(&seat, &stream))?;
             }
-            Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             // The caller went away, or descriptors are short.
             Err(_) => std::thread::sleep(FULL),
