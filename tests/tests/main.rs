@@ -6,5 +6,6 @@ mod bad_input;
 mod cases;
 mod command_line;
 mod crash;
+mod egress;
 mod imports;
 mod lifecycle;

@@ -92,14 +92,14 @@ impl Settings {
                 Err(fault) => faults.push(fault),
             }
         }
-        let linger = get("SANDLOG_EGRESS_LINGER_SECONDS").map_or(Ok(30), |text| text.parse());
+        let linger = get("SANDLOG_EGRESS_LINGER_SECONDS").map_or(Ok(10), |text| text.parse());
         if linger.is_err() {
             faults.push("SANDLOG_EGRESS_LINGER_SECONDS: not a whole number of seconds".into());
         }
         if !faults.is_empty() {
             return Err(Faults(faults));
         }
-        let linger = std::time::Duration::from_secs(linger.unwrap_or(30));
+        let linger = std::time::Duration::from_secs(linger.unwrap_or(10));
         Ok(Self { upstreams, certificates: get("SSL_CERT_FILE"), linger, fingerprint: fingerprint(&get) })
     }
 

@@ -49,10 +49,11 @@ impl Egress {
         }
     }
 
-    /// Ends it, unless others need it.
+    /// Ends it, unless others need it. Also one that a dead worker started.
     pub(super) fn end(&self) -> Result<(), SandboxError> {
         let mut stay = self.stay.lock().unwrap_or_else(PoisonError::into_inner);
-        if stay.take().is_some() { self.order("end") } else { Ok(()) }
+        *stay = None;
+        if self.folder.join(DOOR).exists() { self.order("end") } else { Ok(()) }
     }
 
     fn order(&self, order: &str) -> Result<(), SandboxError> {
