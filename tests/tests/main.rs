@@ -6,6 +6,7 @@ mod bad_input;
 mod cases;
 mod command_line;
 mod crash;
+mod egress;
 mod faults;
 mod imports;
 mod lifecycle;

@@ -68,6 +68,11 @@ impl Worker {
         if stop == Stop::EndSandboxes {
             left.extend(self.leases.claims());
             self.end(left).await;
+            for sandboxes in &self.parts.sandboxes {
+                if let Err(error) = sandboxes.close().await {
+                    warn!(error = &error as &dyn std::error::Error, "not all ended that sandboxes needed");
+                }
+            }
         }
     }
 

@@ -85,6 +85,15 @@ fn each_fault_names_its_line_and_the_reason() {
 }
 
 #[test]
+fn a_network_is_isolated_unless_it_says_otherwise() {
+    let network = |line: &str| parse(&format!("[agents.a]\nharness = \"command\"\ncommand = [\"x\"]\n{line}\n")).unwrap()["a"].network;
+    assert_eq!(
+        [network(""), network("network = \"isolated\""), network("network = \"none\"")],
+        [Network::Isolated, Network::Isolated, Network::None]
+    );
+}
+
+#[test]
 fn a_fault_of_what_is_missing_or_wrong_in_the_agent_itself_names_its_line() {
     let wrong = [
         ("", 1, "no agent"),
@@ -99,9 +108,8 @@ fn a_fault_of_what_is_missing_or_wrong_in_the_agent_itself_names_its_line() {
         ("[agents.a]\nharness = \"claude\"\nnetwork = \"none\"\n", 2, "not in this release"),
         ("[agents.a]\nharness = \"codex\"\nnetwork = \"none\"\n", 2, "not in this release"),
         ("[agents.a]\nharness = \"bash\"\nnetwork = \"none\"\n", 2, "has command"),
-        ("[agents.a]\nharness = \"command\"\ncommand = [\"x\"]\n", 1, "isolated"),
-        ("[agents.a]\nharness = \"command\"\ncommand = [\"x\"]\nnetwork = \"open\"\n", 4, "egress"),
-        ("[agents.a]\nharness = \"command\"\ncommand = [\"x\"]\nnetwork = \"some\"\n", 4, "has none"),
+        ("[agents.a]\nharness = \"command\"\ncommand = [\"x\"]\nnetwork = \"open\"\n", 4, "not in this release"),
+        ("[agents.a]\nharness = \"command\"\ncommand = [\"x\"]\nnetwork = \"some\"\n", 4, "has none and isolated"),
         ("agents = 3\n", 1, ""),
         ("[agents]\na = 3\n", 2, ""),
         ("[agents.a", 1, ""),

@@ -11,6 +11,9 @@ use super::turn::{Pause, Turn};
 use crate::files;
 use crate::sandbox::{FillFn, Limits, Network, Paths, SandboxError, SandboxSpec};
 
+/// All that egress has, since a command can be a client of either.
+const UPSTREAMS: [&str; 2] = ["anthropic", "openai"];
+
 impl Turn<'_> {
     /// Restores the checkpoint and starts the runner. What goes wrong with that is a failed attempt, not the turn's fault.
     pub(super) async fn create(&mut self) -> Result<(), LetGo> {
@@ -56,8 +59,16 @@ impl Turn<'_> {
                 disk: agent.limits.disk,
                 time: std::time::Duration::from_millis(agent.limits.time),
             },
-            network: Network::None,
+            network: network(agent.network),
             dead_man: self.parts.options.dead_man,
         }
+    }
+}
+
+/// What the agent may reach. Nothing where this release cannot give what was asked for.
+fn network(asked: runs::agents::Network) -> Network {
+    match asked {
+        runs::agents::Network::None | runs::agents::Network::Open => Network::None,
+        runs::agents::Network::Isolated => Network::Isolated { upstreams: UPSTREAMS.map(String::from).to_vec() },
     }
 }

@@ -21,7 +21,7 @@ use uuid::Uuid;
 pub use attached::{Attached, Batch, Orders, Records, Sent};
 pub use error::SandboxError;
 pub use runner::door::Order;
-pub use runner::journal::{Body, Exit, Record};
+pub use runner::journal::{Body, Door, Exit, Record};
 pub use runs::Seen;
 pub use spec::{Limits, Network, SandboxSpec};
 
@@ -90,4 +90,9 @@ pub trait Sandboxes: Send + Sync {
 
     /// Removes all of a session, its fence with it. Only for a session that will never run again.
     async fn erase(&self, session: Uuid) -> Result<(), SandboxError>;
+
+    /// Ends what the back end keeps for its sandboxes, unless some that stand need it. For the end of a host's only worker, after its sandboxes' end.
+    async fn close(&self) -> Result<(), SandboxError> {
+        Ok(())
+    }
 }

@@ -1,5 +1,6 @@
 //! Sandboxes on this host: real runners, real namespaces.
 
+mod egress;
 mod inside;
 mod kill;
 mod life;
@@ -7,3 +8,4 @@ mod limits;
 mod ordinary;
 mod rig;
 mod turn;
+mod upstream;

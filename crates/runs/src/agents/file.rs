@@ -92,7 +92,7 @@ impl Reader<'_> {
         }
         let harness = self.harness(&place, entry.harness, entry.command);
         let sandbox = self.sandbox(entry.sandbox);
-        let network = self.network(&place, entry.network);
+        let network = self.network(entry.network);
         let limits = entry.limits.map_or_else(|| Some(Limits::default()), |raw| self.limits(raw));
         let attempts = match entry.attempts {
             Some(value) if !(1..=10).contains(value.get_ref()) => {
@@ -147,17 +147,14 @@ impl Reader<'_> {
         }
     }
 
-    fn network(&mut self, place: &Range<usize>, value: Option<Spanned<String>>) -> Option<Network> {
-        let without = "needs egress, which is not in this release; say network = \"none\"";
-        let Some(value) = value else { return self.refuse(place.clone(), format!("network = \"isolated\" (the default) {without}")) };
+    fn network(&mut self, value: Option<Spanned<String>>) -> Option<Network> {
+        let Some(value) = value else { return Some(Network::Isolated) };
         match value.get_ref().as_str() {
             "none" => Some(Network::None),
-            known @ ("isolated" | "open") => {
-                let reason = format!("network = \"{known}\" {without}");
-                self.refuse(value.span(), reason)
-            }
+            "isolated" => Some(Network::Isolated),
+            "open" => self.refuse(value.span(), "network = \"open\" is not in this release, which has: none, isolated".into()),
             other => {
-                let reason = format!("network = {other:?}: this release has none");
+                let reason = format!("network = {other:?}: this release has none and isolated");
                 self.refuse(value.span(), reason)
             }
         }

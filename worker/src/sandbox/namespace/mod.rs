@@ -6,6 +6,7 @@
 mod attach;
 mod connect;
 mod create;
+mod egress;
 mod end;
 mod erase;
 mod fence;
@@ -22,6 +23,7 @@ use runner::spec::User;
 use uuid::Uuid;
 
 use super::{Attached, FillFn, Paths, Place, SandboxError, SandboxSpec, Sandboxes, Seen};
+use egress::Egress;
 use folder::Folder;
 pub use host::belong;
 
@@ -35,6 +37,8 @@ pub struct Options {
     pub deployment: String,
     /// The program `sandlog-runner`; see [`runner_beside`].
     pub runner: PathBuf,
+    /// The program `sandlog-egress`; see [`egress_beside`]. Needed for sandboxes that reach something.
+    pub egress: PathBuf,
     /// Bubblewrap; `None`: the one in `PATH`.
     pub bwrap: Option<PathBuf>,
     /// Whom sandboxes run as when this process is root. Ignored otherwise: then they run as this process's user.
@@ -54,6 +58,7 @@ struct Inner {
     host: String,
     deployment: String,
     runner: PathBuf,
+    egress: Egress,
     user: Option<User>,
     capabilities: Capabilities,
 }
@@ -61,6 +66,11 @@ struct Inner {
 /// `sandlog-runner` in the folder of the running program.
 pub fn runner_beside() -> std::io::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("sandlog-runner"))
+}
+
+/// `sandlog-egress` in the folder of the running program.
+pub fn egress_beside() -> std::io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("sandlog-egress"))
 }
 
 impl Namespace {
@@ -77,8 +87,9 @@ impl Namespace {
         }
         let capabilities = runner::probe::probe(options.bwrap.as_deref(), user).map_err(SandboxError::Unsupported)?;
         let (root, host) = host::open(data)?;
-        let Options { deployment, runner, .. } = options;
-        let inner = Inner { root, host, deployment, runner, user, capabilities };
+        let Options { deployment, runner, egress, .. } = options;
+        let egress = Egress::new(egress, root.with_file_name("egress"));
+        let inner = Inner { root, host, deployment, runner, egress, user, capabilities };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -129,7 +140,7 @@ impl Sandboxes for Namespace {
     async fn attach(&self, at: &Place, epoch: u64, offset: u64) -> Result<Attached, SandboxError> {
         let at = at.clone();
         let source = self.blocking(move |inner| inner.source(&at, epoch, offset)).await?;
-        source.attach(offset)
+        source.attach(offset, Arc::clone(&self.inner))
     }
 
     async fn paths(&self, at: &Place) -> Paths {
@@ -174,5 +185,9 @@ impl Sandboxes for Namespace {
 
     async fn erase(&self, session: Uuid) -> Result<(), SandboxError> {
         self.blocking(move |inner| inner.erase(session)).await
+    }
+
+    async fn close(&self) -> Result<(), SandboxError> {
+        self.blocking(|inner| inner.egress.end()).await
     }
 }
