@@ -30,7 +30,8 @@ fn upstream() -> (String, mpsc::Receiver<String>) {
                     line.clear();
                 }
                 let _ = reader.read_exact(&mut vec![0; length]);
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n");
+                let _ = stream
+                    .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n");
                 for i in 0..60 {
                     let event = format!("data: {i}\n");
                     let _ = write!(stream, "{:x}\r\n{event}\r\n", event.len());

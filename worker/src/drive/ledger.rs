@@ -6,7 +6,7 @@ use std::time::Duration;
 use adapters::{AppendError, Claim, Driver, Finish, Holding, LogError, Place, Signal, Signals};
 use runs::decide::Checkpoint;
 use runs::{Content, Event, Frame, Recorded, Run};
-use tracing::warn;
+use tracing::{info, warn};
 use uuid::Uuid;
 
 /// Events are read in pages of so many: an event of output is at most half a mebibyte.
@@ -131,6 +131,8 @@ impl Ledger {
         let answer = tenaciously("finish", || driver.finish(finish.clone())).await;
         match answer {
             Ok(()) => {
+                let how = finish.events.last().map_or("", Event::kind);
+                info!(run.id = %self.run_id, attempt = self.run.attempt, how, "ended");
                 self.signals.send(Signal::Advanced(self.run_id));
                 Ok(Written::Yes)
             }

@@ -43,7 +43,9 @@ impl House {
     /// The pids of those that run in the folder.
     pub(crate) fn pids(&self) -> Vec<i32> {
         let path = self.folder.path().canonicalize().unwrap().display().to_string();
-        let is = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(&format!("daemon\0{path}")));
+        let is = |pid: &i32| {
+            std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(&format!("daemon\0{path}")))
+        };
         let all = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         all.filter(is).collect()
     }

@@ -89,5 +89,8 @@ fn another_protocol_is_refused_and_faults_are_told_without_keys() {
     house.variables = vec![("ANTHROPIC_API_KEY".into(), "a\u{1}secret".into()), ("SANDLOG_UPSTREAM_OPENAI".into(), "ftp://x".into())];
     let output = house.order("run");
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && said.contains("ANTHROPIC_API_KEY: ") && said.contains("SANDLOG_UPSTREAM_OPENAI: ") && !said.contains("secret"), "{said}");
+    assert!(
+        !output.status.success() && said.contains("ANTHROPIC_API_KEY: ") && said.contains("SANDLOG_UPSTREAM_OPENAI: ") && !said.contains("secret"),
+        "{said}"
+    );
 }

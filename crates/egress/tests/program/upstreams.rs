@@ -10,7 +10,8 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::kit::{House, KEY};
 
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 32\r\nconnection: close\r\n\r\n{\"usage\": {\"output_tokens\": 12}}";
+const ANSWER: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 32\r\nconnection: close\r\n\r\n{\"usage\": {\"output_tokens\": 12}}";
 const CERTIFICATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/tls/certificate.pem");
 
 /// Reads a request's head.
