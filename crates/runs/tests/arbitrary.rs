@@ -70,12 +70,16 @@ pub(crate) fn agent() -> impl Strategy<Value = Agent> {
         cpus: f64::from(cpus) / 8.0,
         ..Limits::default()
     });
-    let texts = (text(), text(), text(), vec(text(), 1..4), option::of(text()));
-    (texts, kinds, limits, option::of(1..4_u32)).prop_map(|((id, name, description, command, model), (sandbox, network), limits, attempts)| Agent {
+    let harness = prop_oneof![
+        vec(text(), 1..4).prop_map(|command| Harness::Command { command }),
+        (option::of(text()), option::of(any::<u32>())).prop_map(|(permission_mode, max_turns)| Harness::Claude { permission_mode, max_turns }),
+    ];
+    let texts = (text(), text(), text(), harness, option::of(text()));
+    (texts, kinds, limits, option::of(1..4_u32)).prop_map(|((id, name, description, harness, model), (sandbox, network), limits, attempts)| Agent {
         id,
         name,
         description,
-        harness: Harness::Command { command },
+        harness,
         model,
         sandbox,
         network,
