@@ -43,7 +43,7 @@ async fn a_workspace_comes_back_as_it_was() {
     fs::write(from.join("run.sh"), "#!/bin/sh\n").unwrap();
     fs::set_permissions(from.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink("deep/er", from.join("link")).unwrap();
-    let (id, bytes) = checkpoints.save(Uuid::nil(), "run-1", &from_paths).await.unwrap();
+    let (id, bytes) = checkpoints.save(Uuid::nil(), "run-1", &from_paths, &[]).await.unwrap();
     assert!(bytes > 0);
     checkpoints.restore(&id, &to_paths).unwrap();
     assert_eq!(fs::read(to.join("deep/er/bytes")).unwrap(), [0, 159, 146, 150]);
@@ -71,7 +71,7 @@ async fn a_hostile_workspace_reaches_nothing_outside_and_ends_nothing() {
     fs::write(from.join("shut/inside"), "kept").unwrap();
     fs::set_permissions(from.join("shut"), fs::Permissions::from_mode(0o000)).unwrap();
 
-    let (id, _) = checkpoints.save(Uuid::nil(), "run-1", &from_paths).await.unwrap();
+    let (id, _) = checkpoints.save(Uuid::nil(), "run-1", &from_paths, &[]).await.unwrap();
     checkpoints.restore(&id, &to_paths).unwrap();
     assert_eq!(fs::read_link(to.join("way-out")).unwrap(), outside);
     assert!(fs::symlink_metadata(to.join("file-out")).unwrap().is_symlink());
@@ -109,9 +109,9 @@ async fn only_the_named_checkpoints_of_a_session_are_kept() {
     let (folder, checkpoints) = checkpoints();
     let (mine, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
     let (workspace, _) = sandbox(folder.path(), "sandbox");
-    let (first, _) = checkpoints.save(mine, "a-1", &workspace).await.unwrap();
-    let (second, _) = checkpoints.save(mine, "b-1", &workspace).await.unwrap();
-    let (others, _) = checkpoints.save(other, "c-1", &workspace).await.unwrap();
+    let (first, _) = checkpoints.save(mine, "a-1", &workspace, &[]).await.unwrap();
+    let (second, _) = checkpoints.save(mine, "b-1", &workspace, &[]).await.unwrap();
+    let (others, _) = checkpoints.save(other, "c-1", &workspace, &[]).await.unwrap();
     checkpoints.keep_only(mine, &[&second]).await.unwrap();
     let there = |id: &str| checkpoints.restore(id, &workspace).is_ok();
     assert!(!there(&first) && there(&second) && there(&others));

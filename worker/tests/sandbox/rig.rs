@@ -105,7 +105,7 @@ pub(crate) fn open_with(data: &Path, deployment: &str, runner: PathBuf) -> Names
 }
 
 pub(crate) fn open_all(data: &Path, deployment: &str, runner: PathBuf, egress: PathBuf) -> Namespace {
-    let options = Options { deployment: deployment.into(), runner, egress, bwrap: None, user: USER };
+    let options = Options { deployment: deployment.into(), runner, egress, bwrap: None, tools: None, user: USER };
     Namespace::open(data, options).unwrap()
 }
 
