@@ -23,7 +23,13 @@ impl Turn<'_> {
                     let verdict = match judged.outcome {
                         Ok(said) => {
                             let Said { content, content_type, truncated } = said.unwrap_or_else(|| self.streamed());
-                            Verdict::Completed { content, content_type: content_type.into(), truncated, metrics: judged.metrics }
+                            Verdict::Completed {
+                                content,
+                                content_type: content_type.into(),
+                                truncated,
+                                metrics: judged.metrics,
+                                tools: self.ledger.tools.clone().take(),
+                            }
                         }
                         Err((error, error_type)) => self.failed(error, error_type, judged.metrics),
                     };
@@ -50,7 +56,15 @@ impl Turn<'_> {
 
     fn failed(&self, error: String, error_type: String, metrics: Metrics) -> Verdict {
         let (content, truncated) = self.ledger.content.clone().take();
-        Verdict::Failed { error, error_type, started: self.ledger.run.started_at.is_some(), content, truncated, metrics }
+        Verdict::Failed {
+            error,
+            error_type,
+            started: self.ledger.run.started_at.is_some(),
+            content,
+            truncated,
+            metrics,
+            tools: self.ledger.tools.clone().take(),
+        }
     }
 
     async fn checkpoint(&self) -> std::io::Result<Checkpoint> {
