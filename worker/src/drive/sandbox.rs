@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use adapters::Attachment;
 use runs::FailureClass;
+use runs::agents::Agent;
 use tracing::warn;
 
 use super::ledger::LetGo;
@@ -13,7 +14,6 @@ use crate::harness::launch;
 use crate::sandbox::{FILES, FillFn, Limits, Network, Paths, SandboxError, SandboxSpec};
 
 /// All that egress has, since a command can be a client of either.
-const UPSTREAMS: [&str; 2] = ["anthropic", "openai"];
 
 impl Turn<'_> {
     /// Restores the checkpoint and starts the runner. What goes wrong with that is a failed attempt, not the turn's fault.
@@ -75,16 +75,16 @@ impl Turn<'_> {
                 disk: agent.limits.disk,
                 time: std::time::Duration::from_millis(agent.limits.time),
             },
-            network: network(agent.network),
+            network: network(agent),
             dead_man: self.parts.options.dead_man,
         }
     }
 }
 
 /// What the agent may reach. Nothing where this release cannot give what was asked for.
-fn network(asked: runs::agents::Network) -> Network {
-    match asked {
+fn network(agent: &Agent) -> Network {
+    match agent.network {
         runs::agents::Network::None | runs::agents::Network::Open => Network::None,
-        runs::agents::Network::Isolated => Network::Isolated { upstreams: UPSTREAMS.map(String::from).to_vec() },
+        runs::agents::Network::Isolated => Network::Isolated { upstreams: launch::upstreams(agent).iter().map(|name| (*name).to_owned()).collect() },
     }
 }

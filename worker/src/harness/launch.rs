@@ -57,6 +57,14 @@ pub fn input(agent: &Agent, input: &Input, files: &[Shown<'_>]) -> Vec<Vec<u8>> 
     if bytes.len() <= PIECE { vec![bytes] } else { bytes.chunks(PIECE).map(<[u8]>::to_vec).collect() }
 }
 
+/// What it may ask of egress, where it is let out to it.
+pub fn upstreams(agent: &Agent) -> &'static [&'static str] {
+    match &agent.harness {
+        Harness::Command { .. } => &["anthropic", "openai"],
+        Harness::Claude { .. } => &[claude::UPSTREAM],
+    }
+}
+
 /// What a checkpoint has beside the workspace, as paths from the sandbox's folder.
 pub fn keeps(agent: &Agent) -> &'static [&'static str] {
     match &agent.harness {

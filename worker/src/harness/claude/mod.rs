@@ -16,14 +16,16 @@ use serde_json::Value;
 use super::exit::{Judged, Stop};
 use super::tail::Tail;
 use super::{Parser, exit};
-use crate::sandbox::{Body, Exit};
+use crate::sandbox::{Body, Door, Exit};
 use calls::Calls;
 use result::Outcome;
 use seen::{Kind, Seen};
-pub(super) use start::{KEEPS, Options, conversation, message, program};
+pub(super) use start::{KEEPS, Options, UPSTREAM, conversation, message, program};
 
 /// The model API does not take the key.
 const AUTH: &str = "auth";
+/// Its answers did not come, or not whole.
+const MODEL: &str = "model_api";
 /// The harness failed by itself.
 const FAILED: &str = "harness_failed";
 /// What a line may be, with what else comes meanwhile: a line is committed whole, and uncommitted journal is at most 16 MiB.
@@ -51,6 +53,9 @@ pub(super) struct Claude {
     /// What the model API said to the key, where it does not take it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
+    /// The last answer of the model was cut off.
+    #[serde(default)]
+    cut: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     outcome: Option<Outcome>,
     #[serde(default)]
@@ -115,7 +120,7 @@ impl Claude {
                 results.filter_map(|block| self.calls.end(block)).map(|tool| Frame::ToolCallCompleted { tool }).collect()
             }
             Some("system") if line["subtype"] == "api_retry" => {
-                if let Some(status @ (401 | 403)) = line["error_status"].as_u64() {
+                if let (None, Some(status @ (401 | 403))) = (&self.refused, line["error_status"].as_u64()) {
                     let why = line["error"].as_str().unwrap_or("refused");
                     self.refused = Some(format!("the model API does not take the key: status {status}, {why}"));
                 }
@@ -127,6 +132,19 @@ impl Claude {
                 Vec::new()
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// A request to the model is over. The CLI tries again where the key is not taken, and may take half an answer for a whole one.
+    fn door(&mut self, door: &Door) {
+        if door.upstream != UPSTREAM || door.path != "/v1/messages" {
+            return;
+        }
+        self.cut = door.cut;
+        match (door.refused.as_deref(), door.status) {
+            (Some("key"), _) => self.refused = Some("there is no key for the model API: egress needs ANTHROPIC_API_KEY".into()),
+            (None, Some(status @ (401 | 403))) => self.refused = Some(format!("the model API does not take the key: status {status}")),
+            _ => {}
         }
     }
 
@@ -207,6 +225,10 @@ impl Parser for Claude {
                 self.skipping = true;
                 self.left_out()
             }
+            Body::Door(door) => {
+                self.door(door);
+                Vec::new()
+            }
             // Most often cut off, and then no JSON.
             Body::Exit(_) => self.whole_line(),
             _ => Vec::new(),
@@ -228,7 +250,10 @@ impl Parser for Claude {
 
     fn judge(&self, exit: &Exit) -> Judged {
         let judged = match &self.outcome {
-            Some(outcome) => outcome.judge(self.wants_schema).map(Some),
+            Some(outcome) => match outcome.judge(self.wants_schema) {
+                Ok(_) if self.cut => Err(("the model's answer was cut off".into(), MODEL.into())),
+                judged => judged.map(Some),
+            },
             None => Err((self.error.or(format!("the harness ended without a result, with {}", exit::how(exit))), FAILED.into())),
         };
         Judged { outcome: judged, metrics: self.metrics.clone() }

@@ -53,7 +53,7 @@ impl Outcome {
 fn error_type(line: &Value) -> &'static str {
     match (line["api_error_status"].as_u64(), line["subtype"].as_str(), line["terminal_reason"].as_str()) {
         (Some(401 | 403), _, _) => super::AUTH,
-        (Some(_), _, _) | (_, _, Some("api_error")) => "model_api",
+        (Some(_), _, _) | (_, _, Some("api_error")) => super::MODEL,
         (_, Some("error_max_turns"), _) => "max_turns",
         (_, Some(subtype), _) if subtype.contains("structured_output") => "output_schema",
         _ => super::FAILED,

@@ -7,6 +7,8 @@ use crate::harness::launch::{Conversation, Program, Shown, block};
 
 /// Conversations, and what it remembers beside them. The rest of `~/.claude` is made anew, and has this machine's ids.
 pub(in crate::harness) const KEEPS: [&str; 1] = ["home/.claude/projects"];
+/// The model's API, by egress's name for it.
+pub(in crate::harness) const UPSTREAM: &str = "anthropic";
 /// Where egress listens inside, and its way to this API.
 const API: &str = "http://127.0.0.1:8787/anthropic";
 /// About 15 s of trying: more is for the caller to decide.

@@ -6,7 +6,7 @@ use runs::{Frame, Input, Submitted, Tool};
 use serde_json::{Value, json};
 
 use crate::harness::{Ending, Reading, Said};
-use crate::sandbox::{Body, Exit, Record};
+use crate::sandbox::{Body, Door, Exit, Record};
 
 fn submitted(schema: bool) -> Submitted {
     let agent = Agent {
@@ -71,7 +71,7 @@ fn tools<'a>(frames: &'a [Frame]) -> Vec<(&'static str, &'a Tool)> {
 }
 
 /// Each recording has one verdict: an answer, or the type of the error and a word of it.
-const VERDICTS: [(&str, i32, Result<&str, (&str, &str)>); 30] = [
+const VERDICTS: [(&str, i32, Result<&str, (&str, &str)>); 32] = [
     ("plain", 0, Ok("hello")),
     ("tool_use", 0, Ok("tool said: made by a tool")),
     ("tool_failure", 0, Ok("tool said: Exit code 2\nls: cannot access '/no/such/place': No such file or directory")),
@@ -81,6 +81,8 @@ const VERDICTS: [(&str, i32, Result<&str, (&str, &str)>); 30] = [
     ("session_id_taken", 1, Err(("harness_failed", "exit code 1"))),
     ("partial_messages", 0, Ok("one two three")),
     ("partial_tool_use", 0, Ok("tool said: made")),
+    ("partial_think", 0, Ok("the answer")),
+    ("partial_json", 0, Ok(r#"{"a":"x"}"#)),
     ("partial_cut", 0, Ok("half an ans")),
     ("max_turns", 1, Err(("max_turns", "maximum number of turns (1)"))),
     ("error_400", 1, Err(("model_api", "400"))),
@@ -210,6 +212,43 @@ fn a_key_that_is_not_taken_ends_the_turn_at_once() {
     assert!(matches!(ending, Ending::Judged(judged) if judged.outcome.is_ok()));
 }
 
+fn door(door: Door) -> Body {
+    let path = if door.path.is_empty() { "/v1/messages".into() } else { door.path.clone() };
+    Body::Door(Box::new(Door { upstream: "anthropic".into(), method: "POST".into(), path, ..door }))
+}
+
+/// A recording with requests before its end.
+fn with_doors(name: &str, doors: Vec<Body>) -> Ending {
+    let mut records = journal(&fixture(name), usize::MAX, "", code(0));
+    let exit = records.pop();
+    records.extend(doors.into_iter().map(|body| Record { at_ms: 2000, body }));
+    records.extend(exit);
+    read(&submitted(false), &records).1
+}
+
+#[test]
+fn an_answer_that_was_cut_off_is_no_success_whatever_the_cli_says() {
+    let cut = || door(Door { status: Some(200), cut: true, ..Door::default() });
+    let whole = || door(Door { status: Some(200), ..Door::default() });
+    let ending = with_doors("connection_cut", vec![whole(), cut()]);
+    assert!(matches!(&ending, Ending::Judged(judged) if judged.outcome.as_ref().is_err_and(|(_, kind)| kind == "model_api")), "{ending:?}");
+    // It was asked again, or it was about something else.
+    let other = door(Door { path: "/v1/messages/count_tokens".into(), cut: true, ..Door::default() });
+    let ending = with_doors("connection_cut", vec![cut(), whole(), other]);
+    assert!(matches!(&ending, Ending::Judged(judged) if judged.outcome.is_ok()), "{ending:?}");
+}
+
+#[test]
+fn the_models_door_tells_of_a_key_that_is_missing_or_not_taken() {
+    for (status, refused, word) in [(503, Some("key"), "ANTHROPIC_API_KEY"), (401, None, "401"), (403, None, "403")] {
+        let ending = with_doors("plain", vec![door(Door { status: Some(status), refused: refused.map(String::from), ..Door::default() })]);
+        assert!(matches!(&ending, Ending::Failed { error_type, error, .. } if error_type == "auth" && error.contains(word)), "{ending:?}");
+    }
+    // What egress does not let through is no word on the key.
+    let ending = with_doors("plain", vec![door(Door { status: Some(403), refused: Some("path".into()), ..Door::default() })]);
+    assert!(matches!(ending, Ending::Judged(judged) if judged.outcome.is_ok()));
+}
+
 fn lines(lines: &[Value]) -> Vec<u8> {
     lines.iter().map(|line| format!("{line}\n")).collect::<String>().into_bytes()
 }
@@ -227,6 +266,9 @@ fn answered(schema: bool, result: Value) -> Result<Option<Said>, (String, String
 fn an_answer_that_has_to_fit_a_schema_does_or_is_an_error() {
     let json = answered(true, json!({ "structured_output": { "a": 1 } })).unwrap().unwrap();
     assert_eq!((json.content.as_str(), json.content_type), (r#"{"a":1}"#, "json"));
+    let (_, ending) = read(&submitted(true), &journal(&fixture("partial_json"), usize::MAX, "", code(0)));
+    let json = Some(Said { content: r#"{"a":"x"}"#.into(), content_type: "json", truncated: false });
+    assert!(matches!(ending, Ending::Judged(judged) if judged.outcome == Ok(json)));
     assert_eq!(answered(true, json!({})).unwrap_err().1, "output_schema");
     assert_eq!(answered(true, json!({ "structured_output": null })).unwrap_err().1, "output_schema");
     assert_eq!(answered(false, json!({ "structured_output": { "a": 1 } })).unwrap().unwrap().content, "text");
