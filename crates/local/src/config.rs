@@ -47,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) tools: Option<PathBuf>,
     pub(crate) egress: Option<PathBuf>,
     pub(crate) postgres_bin: Option<PathBuf>,
+    /// Whether there is a key of Anthropic's API; what it is concerns egress alone.
+    pub(crate) anthropic_key: bool,
 }
 
 /// Where the log is.
@@ -91,6 +93,7 @@ impl Config {
             runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
             tools: from.text("SANDLOG_TOOLS").map(PathBuf::from),
             egress: from.text("SANDLOG_EGRESS").map(PathBuf::from),
+            anthropic_key: from.text("ANTHROPIC_API_KEY").is_some(),
             postgres_bin: from.text("SANDLOG_POSTGRES_BIN").map(PathBuf::from),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(Faults(from.faults)) }
