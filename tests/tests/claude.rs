@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use e2e::deployment::Folder;
 use e2e::http::{ENDED, Submit, body, text};
+use e2e::instance::{command, finish};
 use e2e::standin::Standin;
-use e2e::{Deployment, Http, Shape, binaries, unique};
+use e2e::{Deployment, Http, Shape, binaries, traces, unique};
 use reqwest::StatusCode;
 use serde_json::Value;
 
@@ -243,6 +245,26 @@ fn none_of(folder: &Path, secret: &str) {
             assert!(!bytes.windows(secret.len()).any(|window| window == secret.as_bytes()), "{}", path.display());
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_says_that_the_key_is_missing_and_with_it_does_the_turn() {
+    let standin = Standin::start(KEY).await;
+    let folder = Folder::new();
+    let mut variables = vec![
+        ("SANDLOG_DATA_DIR".to_owned(), folder.path().join("data").display().to_string()),
+        ("SANDLOG_AGENTS".into(), binaries::root().join("infra/agents.toml").display().to_string()),
+        ("SANDLOG_TOOLS".into(), binaries::tools().display().to_string()),
+        ("SANDLOG_UPSTREAM_ANTHROPIC".into(), standin.url.clone()),
+    ];
+    let args = ["run", "coder", "model: write /workspace/a.txt b"];
+    let without = finish(command(&args, &variables)).await;
+    assert!(!without.status.success() && without.stderr.contains("ANTHROPIC_API_KEY is not set"), "{without:?}");
+    variables.push(("ANTHROPIC_API_KEY".into(), KEY.into()));
+    let with = finish(command(&args, &variables)).await;
+    assert!(with.status.success() && with.stdout.contains("the tool said: File created"), "{with:?}");
+    assert!(!format!("{with:?}").contains(KEY));
+    traces::gone(folder.path(), Duration::from_secs(60)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

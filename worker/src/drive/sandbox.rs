@@ -13,8 +13,6 @@ use crate::files;
 use crate::harness::launch;
 use crate::sandbox::{FILES, FillFn, Limits, Network, Paths, SandboxError, SandboxSpec};
 
-/// All that egress has, since a command can be a client of either.
-
 impl Turn<'_> {
     /// Restores the checkpoint and starts the runner. What goes wrong with that is a failed attempt, not the turn's fault.
     pub(super) async fn create(&mut self) -> Result<(), LetGo> {

@@ -60,6 +60,7 @@ pub fn input(agent: &Agent, input: &Input, files: &[Shown<'_>]) -> Vec<Vec<u8>> 
 /// What it may ask of egress, where it is let out to it.
 pub fn upstreams(agent: &Agent) -> &'static [&'static str] {
     match &agent.harness {
+        // A command can be a client of either.
         Harness::Command { .. } => &["anthropic", "openai"],
         Harness::Claude { .. } => &[claude::UPSTREAM],
     }
