@@ -97,7 +97,7 @@ async fn a_file_of_many_names_stays_one_file() {
     for n in 0..50 {
         fs::hard_link(from.join("deep/one"), from.join(format!("{n}"))).unwrap();
     }
-    let (id, size) = checkpoints.save(Uuid::nil(), "run-1", &from_paths).await.unwrap();
+    let (id, size) = checkpoints.save(Uuid::nil(), "run-1", &from_paths, &[]).await.unwrap();
     assert!(size < 200_000, "{size}");
     checkpoints.restore(&id, &to_paths).unwrap();
     assert_eq!(fs::read(to.join("deep/one")).unwrap(), bytes);
