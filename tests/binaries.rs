@@ -15,3 +15,10 @@ pub fn sandlog() -> PathBuf {
 pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace").to_owned()
 }
+
+/// The folder of tools for sandboxes, with the Claude Code CLI in it.
+pub fn tools() -> PathBuf {
+    let tools = std::env::var_os("SANDLOG_TEST_TOOLS").map(PathBuf::from).unwrap_or_else(|| root().join(".dev/harness"));
+    assert!(tools.join("bin/claude").is_file(), "the Claude Code CLI is not at {}/bin/claude: run the tests by ./dev test", tools.display());
+    tools
+}

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod cases;
+mod claude;
 mod command_line;
 mod crash;
 mod egress;

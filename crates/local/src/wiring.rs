@@ -68,7 +68,8 @@ pub(crate) async fn sandboxes(config: &Config) -> Result<Vec<Arc<dyn Sandboxes>>
     let runner = config.runner.clone().map_or_else(beside, Ok)?;
     let beside = || namespace::egress_beside().map_err(|cause| Fault::Sandboxes(cause.to_string()));
     let egress = config.egress.clone().map_or_else(beside, Ok)?;
-    let options = namespace::Options { deployment: config.schema.clone(), runner, egress, bwrap: None, user: namespace::USER };
+    let options =
+        namespace::Options { deployment: config.schema.clone(), runner, egress, bwrap: None, tools: config.tools.clone(), user: namespace::USER };
     let data = config.data.clone();
     let opened = tokio::task::spawn_blocking(move || Namespace::open(&data, options)).await;
     let namespace = match opened {

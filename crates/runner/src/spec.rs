@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 /// The file's name.
 pub const FILE: &str = "spec.json";
+/// Where the attachments are, inside.
+pub const FILES: &str = "/run/sandlog/files";
+/// Where the host's tools are, inside: programs in its `bin` are found before the system's.
+pub const TOOLS: &str = "/opt/sandlog/tools";
 
 /// What to run, for whom and within which limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +34,9 @@ pub struct Spec {
     pub outside: Option<Outside>,
     /// The bubblewrap program.
     pub bwrap: String,
+    /// A folder of programs for the inside; read-only there.
+    #[serde(default)]
+    pub tools: Option<String>,
     /// Kill when no visit counted for so long.
     pub dead_man_ms: u64,
     /// The harness's output is left unread while so much of the journal is not committed.

@@ -15,7 +15,7 @@ pub(super) fn pack<W: Write>(root: &Path, parts: &[&str], to: W) -> io::Result<W
     let mut tar = tar::Builder::new(zstd::Encoder::new(to, LEVEL)?);
     tar.follow_symlinks(false);
     tar.sparse(true);
-    let mut waiting: Vec<PathBuf> = parts.iter().map(|part| root.join(part)).filter(|part| is_folder(part)).collect();
+    let mut waiting: Vec<PathBuf> = parts.iter().filter(|part| is_folder(root, part)).map(|part| root.join(part)).collect();
     // A file of many names is one file: copied for each of them, a workspace within its limit would fill the disk.
     let mut linked: HashMap<(u64, u64), PathBuf> = HashMap::new();
     while let Some(at) = waiting.pop() {
@@ -50,8 +50,22 @@ pub(super) fn pack<W: Write>(root: &Path, parts: &[&str], to: W) -> io::Result<W
     tar.into_inner()?.finish()
 }
 
-fn is_folder(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
+fn is_folder(root: &Path, part: &str) -> bool {
+    stands(root, part).is_some_and(|meta| meta.is_dir())
+}
+
+/// What is at a path below `root`, if all on the way are folders: a link on the way could lead anywhere on this host.
+pub(super) fn stands(root: &Path, path: &str) -> Option<fs::Metadata> {
+    let mut at = root.to_owned();
+    let mut found = None;
+    for name in path.split('/') {
+        if found.is_some_and(|meta: fs::Metadata| !meta.is_dir()) {
+            return None;
+        }
+        at.push(name);
+        found = Some(fs::symlink_metadata(&at).ok()?);
+    }
+    found
 }
 
 /// Its owner may have taken its own right to read it away; as an ordinary user that would end the checkpoint.

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::finish::broken;
 use super::ledger::{LetGo, Written};
 use super::turn::{Pause, Turn};
-use crate::harness::{Ending, OUTPUT_LIMIT, Reading};
+use crate::harness::{Ending, Reading};
 use crate::sandbox::{Attached, Body, Orders, Record, SandboxError};
 
 /// A batch is written when it is this old or this large.
@@ -32,14 +32,24 @@ pub(super) enum Followed {
 struct Batch {
     frames: Vec<Frame>,
     bytes: u64,
-    /// Where the journal was read to.
+    /// Where a commit may end, and where the journal was read to: a line in pieces is committed whole.
     journal: u64,
+    read: u64,
     due: Instant,
+}
+
+/// Standard input, closed after its last piece. A repeat of what the runner has already is harmless.
+async fn tell(orders: &Orders, input: Vec<Vec<u8>>) {
+    let last = input.len().saturating_sub(1);
+    for (n, piece) in input.into_iter().enumerate() {
+        orders.inbox(n as u64, piece, n == last).await;
+    }
 }
 
 impl Turn<'_> {
     pub(super) async fn follow(&mut self) -> Result<Followed, LetGo> {
         let Some(place) = self.place() else { return Ok(Followed::Interrupted) };
+        let input = self.input().await?;
         let attached = self.sandboxes.attach(&place, self.claim.epoch, self.ledger.run.journal).await;
         let Attached { mut records, orders } = match attached {
             Ok(attached) => attached,
@@ -48,15 +58,18 @@ impl Turn<'_> {
             Err(_) => return Ok(Followed::NoExit),
         };
         let run = &self.ledger.run;
-        let mut reading = Reading::resume(&run.submitted.agent, &run.parser, run.started_at);
-        let mut batch = Batch { frames: Vec::new(), bytes: 0, journal: run.journal, due: Instant::now() };
-        // A repeat of what the runner has already is harmless.
-        orders.inbox(0, run.submitted.input.message.clone().into_bytes(), true).await;
+        let mut reading = Reading::resume(&run.submitted, &run.parser, run.started_at);
+        let mut batch = Batch { frames: Vec::new(), bytes: 0, journal: run.journal, read: run.journal, due: Instant::now() };
+        tell(&orders, input).await;
         orders.alive().await;
         // The time limit is the runner's own. One that stands still is passed by.
         let overdue = Instant::now() + Duration::from_millis(self.ledger.run.submitted.agent.limits.time) + OVERDUE;
         let (mut beats, mut killed) = (self.word.borrow().beats, false);
         loop {
+            if let Some(word) = reading.stop().filter(|_| !killed) {
+                killed = true;
+                orders.kill(word, Duration::ZERO).await;
+            }
             tokio::select! {
                 biased;
                 changed = self.word.changed() => {
@@ -91,10 +104,6 @@ impl Turn<'_> {
                         if let Some(ending) = self.take(record, end, &mut batch, &mut reading, &orders).await? {
                             return Ok(Followed::Ended(ending));
                         }
-                        if reading.is_over_limit() && !killed {
-                            killed = true;
-                            orders.kill(OUTPUT_LIMIT, Duration::ZERO).await;
-                        }
                     }
                 },
             }
@@ -117,14 +126,18 @@ impl Turn<'_> {
         match record.body {
             Body::Started => self.started(end).await?,
             Body::Exit(exit) => {
-                // Never committed: whoever comes next has to find it.
+                // Never committed: whoever comes next has to find it. All before it is, also a line that it cut off.
+                batch.journal = batch.read;
                 self.flush(batch, reading, orders).await?;
                 return Ok(Some(reading.judge(&exit, record.at_ms, &self.ledger.run.submitted.agent.limits)));
             }
             _ => {}
         }
-        batch.journal = end;
-        if batch.bytes >= SIZE || end - self.ledger.run.journal >= SILENT {
+        batch.read = end;
+        if reading.is_whole() {
+            batch.journal = end;
+        }
+        if batch.bytes >= SIZE || batch.journal - self.ledger.run.journal >= SILENT {
             self.flush(batch, reading, orders).await?;
         }
         Ok(None)

@@ -29,6 +29,7 @@ pub(super) async fn give_up(parts: &Parts, claim: &Claim, sandboxes: &dyn Sandbo
         content: String::new(),
         truncated: false,
         metrics: Metrics::default(),
+        tools: Vec::new(),
     };
     let (run_id, session, claim_id, events) = (claim.run_id, claim.session, claim.claim, vec![failed]);
     let finish = Finish { run_id, session, claim: claim_id, seq, first_index, events, checkpoint: None, conversation: None };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use adapters::{AppendError, Claim, Driver, Finish, Holding, LogError, Place, Signal, Signals};
 use runs::decide::Checkpoint;
-use runs::{Content, Event, Frame, Recorded, Run};
+use runs::{Content, Event, Frame, Recorded, Run, Tools};
 use tracing::{info, warn};
 use uuid::Uuid;
 
@@ -41,6 +41,8 @@ pub(crate) struct Ledger {
     pub(crate) run: Run,
     /// What the current attempt said, bounded.
     pub(crate) content: Content,
+    /// And the tools that it called, bounded too.
+    pub(crate) tools: Tools,
 }
 
 impl Ledger {
@@ -49,7 +51,7 @@ impl Ledger {
         let first = patiently("read the log", || driver.events(claim.run_id, 0, 1)).await?;
         let run = Run::start(first.first().ok_or(LetGo::Over)?).map_err(|error| LetGo::Unreadable(error.into()))?;
         let holding = Holding { session: claim.session, claim: claim.claim };
-        let mut ledger = Self { driver, signals, run_id: claim.run_id, holding, run, content: Content::default() };
+        let mut ledger = Self { driver, signals, run_id: claim.run_id, holding, run, content: Content::default(), tools: Tools::default() };
         ledger.refresh().await?;
         Ok(ledger)
     }
@@ -77,11 +79,15 @@ impl Ledger {
 
     fn fold(&mut self, recorded: Recorded) -> Result<(), LetGo> {
         match &recorded.event {
-            Event::SandboxRequested(_) => self.content.clear(),
+            Event::SandboxRequested(_) => {
+                self.content.clear();
+                self.tools.clear();
+            }
             Event::Output(output) => output.frames.iter().for_each(|frame| {
                 if let Frame::RunContent { content: Some(text), .. } = frame {
                     self.content.push(text);
                 }
+                self.tools.see(frame);
             }),
             _ => {}
         }

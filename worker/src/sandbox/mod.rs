@@ -22,6 +22,7 @@ pub use attached::{Attached, Batch, Orders, Records, Sent};
 pub use error::SandboxError;
 pub use runner::door::Order;
 pub use runner::journal::{Body, Door, Exit, Record};
+pub use runner::spec::FILES;
 pub use runs::Seen;
 pub use spec::{Limits, Network, SandboxSpec};
 

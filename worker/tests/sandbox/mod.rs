@@ -7,5 +7,6 @@ mod life;
 mod limits;
 mod ordinary;
 mod rig;
+mod tools;
 mod turn;
 mod upstream;

@@ -36,6 +36,16 @@ impl Rig {
         Self { folder, at, sandboxes }
     }
 
+    /// With tools for the inside.
+    pub(crate) fn with_tools(tools: &Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let egress = runner().with_file_name("sandlog-egress");
+        let options = Options { deployment: "test".into(), runner: runner(), egress, bwrap: None, tools: Some(tools.to_owned()), user: USER };
+        let sandboxes = Namespace::open(&folder.path().join("data"), options).unwrap();
+        let at = Place { session: Uuid::new_v4(), name: format!("{}-1", Uuid::new_v4()) };
+        Self { folder, at, sandboxes }
+    }
+
     /// Creates with epoch 1.
     pub(crate) async fn create(&self, spec: &SandboxSpec) {
         self.sandboxes.create(&self.at, 1, spec, nothing()).await.unwrap();
@@ -105,7 +115,7 @@ pub(crate) fn open_with(data: &Path, deployment: &str, runner: PathBuf) -> Names
 }
 
 pub(crate) fn open_all(data: &Path, deployment: &str, runner: PathBuf, egress: PathBuf) -> Namespace {
-    let options = Options { deployment: deployment.into(), runner, egress, bwrap: None, user: USER };
+    let options = Options { deployment: deployment.into(), runner, egress, bwrap: None, tools: None, user: USER };
     Namespace::open(data, options).unwrap()
 }
 

@@ -80,6 +80,7 @@ impl Inner {
                 Network::Isolated { upstreams } => Some(Outside { egress: self.egress.folder.clone(), upstreams: upstreams.clone() }),
             },
             bwrap: self.capabilities.bwrap.display().to_string(),
+            tools: self.tools.as_ref().map(|tools| tools.display().to_string()),
             dead_man_ms: ms(spec.dead_man),
             max_uncommitted: MAX_UNCOMMITTED,
         }

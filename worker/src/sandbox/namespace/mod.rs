@@ -41,6 +41,8 @@ pub struct Options {
     pub egress: PathBuf,
     /// Bubblewrap; `None`: the one in `PATH`.
     pub bwrap: Option<PathBuf>,
+    /// A folder of programs that sandboxes see read-only, with its `bin` first in `PATH`. Their user must be able to read it.
+    pub tools: Option<PathBuf>,
     /// Whom sandboxes run as when this process is root. Ignored otherwise: then they run as this process's user.
     pub user: User,
 }
@@ -58,6 +60,7 @@ struct Inner {
     host: String,
     deployment: String,
     runner: PathBuf,
+    tools: Option<PathBuf>,
     egress: Egress,
     user: Option<User>,
     capabilities: Capabilities,
@@ -85,11 +88,15 @@ impl Namespace {
             let at = options.runner.display();
             return Err(SandboxError::Unsupported(format!("the program sandlog-runner is not at {at}")));
         }
+        let tools = options.tools.map(|tools| tools.canonicalize().map_err(SandboxError::io(tools.display().to_string()))).transpose()?;
+        if tools.as_ref().is_some_and(|tools| !tools.is_dir()) {
+            return Err(SandboxError::Unsupported("the tools for sandboxes are no folder".into()));
+        }
         let capabilities = runner::probe::probe(options.bwrap.as_deref(), user).map_err(SandboxError::Unsupported)?;
         let (root, host) = host::open(data)?;
         let Options { deployment, runner, egress, .. } = options;
         let egress = Egress::new(egress, root.with_file_name("egress"));
-        let inner = Inner { root, host, deployment, runner, egress, user, capabilities };
+        let inner = Inner { root, host, deployment, runner, tools, egress, user, capabilities };
         Ok(Self { inner: Arc::new(inner) })
     }
 
