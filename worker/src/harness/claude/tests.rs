@@ -235,6 +235,9 @@ fn an_answer_that_was_cut_off_is_no_success_whatever_the_cli_says() {
     let whole = || door(Door { status: Some(200), ..Door::default() });
     let ending = with_doors("connection_cut", vec![whole(), cut()]);
     assert!(matches!(&ending, Ending::Judged(judged) if judged.outcome.as_ref().is_err_and(|(_, kind)| kind == "model_api")), "{ending:?}");
+    let dead = Body::Door(Box::new(Door { cut: true, refused: Some("egress".into()), ..Door::default() }));
+    let ending = with_doors("connection_cut", vec![whole(), dead]);
+    assert!(matches!(&ending, Ending::Judged(judged) if judged.outcome.is_err()), "{ending:?}");
     // It was asked again, or it was about something else.
     let other = door(Door { path: "/v1/messages/count_tokens".into(), cut: true, ..Door::default() });
     let ending = with_doors("connection_cut", vec![cut(), whole(), other]);
