@@ -70,8 +70,11 @@ fn tools<'a>(frames: &'a [Frame]) -> Vec<(&'static str, &'a Tool)> {
     frames.iter().filter_map(of).collect()
 }
 
-/// Each recording has one verdict: an answer, or the type of the error and a word of it.
-const VERDICTS: [(&str, i32, Result<&str, (&str, &str)>); 32] = [
+/// An answer, or the type of the error and a word of it.
+type Expected = Result<&'static str, (&'static str, &'static str)>;
+
+/// Each recording, the CLI's exit code, and the one verdict.
+const VERDICTS: [(&str, i32, Expected); 32] = [
     ("plain", 0, Ok("hello")),
     ("tool_use", 0, Ok("tool said: made by a tool")),
     ("tool_failure", 0, Ok("tool said: Exit code 2\nls: cannot access '/no/such/place': No such file or directory")),
