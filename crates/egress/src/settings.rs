@@ -100,7 +100,7 @@ impl Settings {
             return Err(Faults(faults));
         }
         let linger = std::time::Duration::from_secs(linger.unwrap_or(10));
-        Ok(Self { upstreams, certificates: get("SSL_CERT_FILE"), linger, fingerprint: fingerprint(&get) })
+        Ok(Self { upstreams, certificates: get("SSL_CERT_FILE"), linger, fingerprint: fingerprint(get) })
     }
 
     /// Tells these settings, and this release, from others without telling them.

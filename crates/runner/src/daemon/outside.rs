@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,9 +69,9 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) -> io::Result<()> {
 
 /// Goes in at egress's door.
 pub(super) fn enter(shared: &Shared, to: To) -> io::Result<UnixStream> {
-    let folder = shared.spec.outside.as_ref().map_or(Path::new("/nowhere"), |outside| &outside.egress);
+    let outside = shared.spec.outside.as_ref().ok_or_else(|| io::Error::other("no way out"))?;
     // The path can be longer than an address holds.
-    let folder = File::open(folder)?;
+    let folder = File::open(&outside.egress)?;
     let mut stream = UnixStream::connect(format!("/proc/self/fd/{}/{DOOR}", folder.as_raw_fd()))?;
     let hello = Hello { protocol: PROTOCOL, deployment: shared.spec.deployment.clone(), sandbox: shared.spec.label.clone(), to };
     let mut line = serde_json::to_vec(&hello)?;

@@ -90,16 +90,7 @@ async fn more_connections_than_are_joined_wait_for_their_turn() {
     let mut spec = isolated("for i in $(seq 150); do ask GET /anthropic/v1/models </dev/null & done | grep -o hello | wc -l; wait");
     spec.limits.processes = 1000;
     let records = rig(&upstream).run(&spec).await;
-    assert_eq!(
-        out_text(&records),
-        "150\n",
-        "{:?}",
-        (
-            records.len(),
-            doors(&records).iter().filter(|door| door.status != Some(200)).collect::<Vec<_>>(),
-            records.iter().filter(|record| matches!(record.body, worker::sandbox::Body::Err { .. })).collect::<Vec<_>>()
-        )
-    );
+    assert_eq!(out_text(&records), "150\n");
     assert_eq!(doors(&records).len(), 150);
 }
 
