@@ -83,7 +83,8 @@ fn message(body: &Value, state: &State) -> Answer {
         "refuse" => refusal(u16::try_from(number(0)).unwrap_or(500)),
         "flaky" if state.count(directive) < number(1) => refusal(u16::try_from(number(0)).unwrap_or(500)),
         "flaky" => text("after all".into()),
-        "cut" => Answer::Streamed(begun(body).into_iter().chain(delta(0, "half an ans")).chain([Step::Cut]).collect()),
+        // What was not read when the connection breaks is lost with it.
+        "cut" => Answer::Streamed(begun(body).into_iter().chain(delta(0, "half an ans")).chain([Step::Wait(300), Step::Cut]).collect()),
         "hang" => Answer::Streamed(begun(body).into_iter().take(1).chain([Step::Hang]).collect()),
         other => text(format!("no such directive: {other}")),
     }
