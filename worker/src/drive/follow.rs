@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::finish::broken;
 use super::ledger::{LetGo, Written};
 use super::turn::{Pause, Turn};
-use crate::harness::{Ending, Reading};
+use crate::harness::{ANSWERED, Ending, Reading};
 use crate::sandbox::{Attached, Body, Orders, Record, SandboxError};
 
 /// A batch is written when it is this old or this large.
@@ -19,6 +19,9 @@ const SIZE: u64 = 64 * 1024;
 const SILENT: u64 = 1024 * 1024;
 /// How long after its time limit a turn may still be followed.
 const OVERDUE: Duration = Duration::from_secs(60);
+
+/// How long a harness may be silent after its answer without ending. What it waits for then is nobody's business any more.
+const SILENCE: Duration = Duration::from_secs(20);
 
 pub(super) enum Followed {
     Ended(Ending),
@@ -64,7 +67,7 @@ impl Turn<'_> {
         orders.alive().await;
         // The time limit is the runner's own. One that stands still is passed by.
         let overdue = Instant::now() + Duration::from_millis(self.ledger.run.submitted.agent.limits.time) + OVERDUE;
-        let (mut beats, mut killed) = (self.word.borrow().beats, false);
+        let (mut beats, mut killed, mut silence) = (self.word.borrow().beats, false, Instant::now() + SILENCE);
         loop {
             if let Some(word) = reading.stop().filter(|_| !killed) {
                 killed = true;
@@ -93,6 +96,10 @@ impl Turn<'_> {
                     return Ok(Followed::Interrupted);
                 }
                 () = sleep_until(batch.due), if !batch.frames.is_empty() => self.flush(&mut batch, &reading, &orders).await?,
+                () = sleep_until(silence), if reading.has_answered() && !killed => {
+                    killed = true;
+                    orders.kill(ANSWERED, Duration::ZERO).await;
+                }
                 record = records.recv() => match record {
                     None | Some(Err(SandboxError::Unreachable(_) | SandboxError::Io { .. })) => {
                         self.flush(&mut batch, &reading, &orders).await?;
@@ -101,6 +108,7 @@ impl Turn<'_> {
                     Some(Err(SandboxError::Fenced { .. })) => return Err(LetGo::NotMine),
                     Some(Err(error)) => return Ok(Followed::Ended(broken(&error))),
                     Some(Ok((record, end))) => {
+                        silence = Instant::now() + SILENCE;
                         if let Some(ending) = self.take(record, end, &mut batch, &mut reading, &orders).await? {
                             return Ok(Followed::Ended(ending));
                         }
