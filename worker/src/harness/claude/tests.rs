@@ -71,10 +71,10 @@ fn tools<'a>(frames: &'a [Frame]) -> Vec<(&'static str, &'a Tool)> {
 }
 
 /// An answer, or the type of the error and a word of it.
-type Expected = Result<&'static str, (&'static str, &'static str)>;
+type Verdict = Result<&'static str, (&'static str, &'static str)>;
 
-/// Each recording, the CLI's exit code, and the one verdict.
-const VERDICTS: [(&str, i32, Expected); 32] = [
+/// Each recording, the exit code of its CLI, and its one verdict.
+const VERDICTS: [(&str, i32, Verdict); 32] = [
     ("plain", 0, Ok("hello")),
     ("tool_use", 0, Ok("tool said: made by a tool")),
     ("tool_failure", 0, Ok("tool said: Exit code 2\nls: cannot access '/no/such/place': No such file or directory")),
