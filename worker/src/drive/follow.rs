@@ -41,6 +41,14 @@ struct Batch {
     due: Instant,
 }
 
+fn not_attached(error: &SandboxError) -> Result<Followed, LetGo> {
+    match error {
+        SandboxError::Fenced { .. } => Err(LetGo::NotMine),
+        SandboxError::Corrupt(_) => Ok(Followed::Ended(broken(error))),
+        _ => Ok(Followed::NoExit),
+    }
+}
+
 /// Standard input, closed after its last piece. A repeat of what the runner has already is harmless.
 async fn tell(orders: &Orders, input: Vec<Vec<u8>>) {
     let last = input.len().saturating_sub(1);
@@ -53,12 +61,9 @@ impl Turn<'_> {
     pub(super) async fn follow(&mut self) -> Result<Followed, LetGo> {
         let Some(place) = self.place() else { return Ok(Followed::Interrupted) };
         let input = self.input().await?;
-        let attached = self.sandboxes.attach(&place, self.claim.epoch, self.ledger.run.journal).await;
-        let Attached { mut records, orders } = match attached {
+        let Attached { mut records, orders } = match self.sandboxes.attach(&place, self.claim.epoch, self.ledger.run.journal).await {
             Ok(attached) => attached,
-            Err(SandboxError::Fenced { .. }) => return Err(LetGo::NotMine),
-            Err(error @ SandboxError::Corrupt(_)) => return Ok(Followed::Ended(broken(&error))),
-            Err(_) => return Ok(Followed::NoExit),
+            Err(error) => return not_attached(&error),
         };
         let run = &self.ledger.run;
         let mut reading = Reading::resume(&run.submitted, &run.parser, run.started_at);
@@ -86,8 +91,7 @@ impl Turn<'_> {
                     }
                     self.follow_hints().await?;
                     if word.stop || self.ledger.run.cancel_requested {
-                        self.flush(&mut batch, &reading, &orders).await?;
-                        return Ok(Followed::Interrupted);
+                        return self.leave(batch, &reading, &orders, Followed::Interrupted).await;
                     }
                 }
                 () = sleep_until(overdue) => {
@@ -102,8 +106,7 @@ impl Turn<'_> {
                 }
                 record = records.recv() => match record {
                     None | Some(Err(SandboxError::Unreachable(_) | SandboxError::Io { .. })) => {
-                        self.flush(&mut batch, &reading, &orders).await?;
-                        return Ok(Followed::NoExit);
+                        return self.leave(batch, &reading, &orders, Followed::NoExit).await;
                     }
                     Some(Err(SandboxError::Fenced { .. })) => return Err(LetGo::NotMine),
                     Some(Err(error)) => return Ok(Followed::Ended(broken(&error))),
@@ -117,10 +120,15 @@ impl Turn<'_> {
             }
             // Somebody's wish came to light by a collision.
             if self.ledger.run.cancel_requested {
-                self.flush(&mut batch, &reading, &orders).await?;
-                return Ok(Followed::Interrupted);
+                return self.leave(batch, &reading, &orders, Followed::Interrupted).await;
             }
         }
+    }
+
+    /// With all in the log that was read.
+    async fn leave(&mut self, mut batch: Batch, reading: &Reading, orders: &Orders, how: Followed) -> Result<Followed, LetGo> {
+        self.flush(&mut batch, reading, orders).await?;
+        Ok(how)
     }
 
     async fn take(&mut self, record: Record, end: u64, batch: &mut Batch, reading: &mut Reading, orders: &Orders) -> Result<Option<Ending>, LetGo> {
