@@ -253,6 +253,10 @@ impl Parser for Claude {
         self.refused.as_ref().map(|error| Stop { word: AUTH, error: error.clone(), error_type: AUTH })
     }
 
+    fn has_answered(&self) -> bool {
+        self.outcome.is_some()
+    }
+
     fn judge(&self, exit: &Exit) -> Judged {
         let judged = match &self.outcome {
             Some(outcome) => match outcome.judge(self.wants_schema) {
