@@ -14,6 +14,6 @@ pub mod signals;
 
 pub use ports::{
     Accepted, AppendError, Attachment, CancelAnswer, Claim, ClaimRequest, Cursor, Driver, Erased, Finish, Health, Holding, HostSeen, Intake,
-    LogError, Notice, PAGE_BYTES, Page, Place, Reader, Refused, RunPage, RunRow, RunsQuery, Scope, SessionRow, Submission, WaitingFor,
+    LogError, Notice, PAGE_BYTES, Page, Place, Reader, Ready, Refused, RunPage, RunRow, RunsQuery, Scope, SessionRow, Submission, WaitingFor,
 };
 pub use signals::{Signal, Signals};

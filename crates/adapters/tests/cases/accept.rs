@@ -26,6 +26,7 @@ pub(crate) async fn what_is_accepted_can_be_read(world: &dyn World) {
     assert_eq!(events[0].event, Event::Submitted(Box::new(sent.submitted)));
 
     let session = log.session("s", None).await.expect("the log answers").expect("the session is there");
+    assert_eq!(session.session, accepted.session);
     assert_eq!((session.agent_id.as_str(), session.user_id.as_deref(), session.runs), ("echo", Some("ann"), 1));
 }
 

@@ -3,7 +3,7 @@
 create or replace function {schema}.submit_1(
     p_key text, p_fingerprint bytea, p_session_id text, p_agent_id text, p_user_id text, p_kind text, p_data jsonb,
     p_names text[], p_media_types text[], p_digests text[], p_bodies bytea[]
-) returns table (o_run_id uuid, o_session_id text, o_status text, o_new boolean) language plpgsql as $$
+) returns table (o_run_id uuid, o_session_id text, o_status text, o_new boolean, o_session uuid) language plpgsql as $$
 declare
     v_at timestamptz := clock_timestamp();
     v_run uuid := {schema}.uuid7_1(null);
@@ -25,7 +25,7 @@ begin
             elsif v_known.fingerprint <> p_fingerprint then
                 raise exception 'other input' using errcode = 'SL409';
             end if;
-            return query select r.run_id, s.session_id, r.status, false
+            return query select r.run_id, s.session_id, r.status, false, s.session
                 from {schema}.runs r join {schema}.sessions s using (session) where r.run_id = v_known.run_id;
             return;
         end loop;
@@ -55,5 +55,5 @@ begin
         select v_run, a.n, a.name, a.media_type, a.sha256, a.body
         from unnest(p_names, p_media_types, p_digests, p_bodies) with ordinality a (name, media_type, sha256, body, n);
     end if;
-    return query select v_run, v_session_id, 'PENDING', true;
+    return query select v_run, v_session_id, 'PENDING', true, v_session;
 end $$;
