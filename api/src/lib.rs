@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::runs::agents::Agents;
-use adapters::{Intake, Reader, Signals};
+use adapters::{Intake, Reader, Ring, Signals};
 use axum::Router;
 use tokio::net::TcpListener;
 
@@ -40,6 +40,7 @@ pub struct Parts {
     pub intake: Arc<dyn Intake>,
     pub reader: Arc<dyn Reader>,
     pub signals: Arc<dyn Signals>,
+    pub ring: Arc<dyn Ring>,
     pub agents: Arc<Agents>,
     pub options: Options,
 }

@@ -19,7 +19,7 @@ mod sweep;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::{Driver, Signals};
+use adapters::{Driver, Ring, Signals};
 
 pub use poll::{Stop, Worker};
 
@@ -27,6 +27,7 @@ pub use poll::{Stop, Worker};
 pub struct Parts {
     pub driver: Arc<dyn Driver>,
     pub signals: Arc<dyn Signals>,
+    pub ring: Arc<dyn Ring>,
     /// One for each kind that this host can make.
     pub sandboxes: Vec<Arc<dyn sandbox::Sandboxes>>,
     pub checkpoints: Arc<dyn checkpoint::Checkpoints>,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ::runs::agents::Agent;
 use ::runs::{Event, Input, InputFile, Status, Submitted};
-use adapters::{Accepted, LogError, RunRow, Signal, Submission};
+use adapters::{Accepted, LogError, RunRow, Submission};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::{LOCATION, RETRY_AFTER};
@@ -63,7 +63,7 @@ async fn accept(app: &Arc<App>, submission: Submission) -> Result<Accepted, Refu
     let app = app.clone();
     let accepting = async move {
         let accepted = app.intake.submit(submission).await?;
-        app.signals.send(Signal::Work);
+        app.ring(accepted.session).await;
         Ok::<_, Refusal>(accepted)
     };
     tokio::spawn(accepting.in_current_span()).await.map_err(|_| Refusal::Crashed)?

@@ -60,7 +60,7 @@ pub(crate) async fn drive(parts: &Parts, claim: &Claim, word: watch::Receiver<Wo
 impl<'a> Turn<'a> {
     async fn open(parts: &'a Parts, claim: &'a Claim, word: watch::Receiver<Word>) -> Result<Self, LetGo> {
         let sandboxes = parts.sandboxes.iter().find(|sandboxes| sandboxes.host() == claim.host).ok_or(LetGo::NotMine)?;
-        let ledger = Ledger::open(Arc::clone(&parts.driver), Arc::clone(&parts.signals), claim).await?;
+        let ledger = Ledger::open(parts, claim).await?;
         Ok(Self { parts, claim, sandboxes: Arc::clone(sandboxes), ledger, word, hints: 0 })
     }
 
