@@ -8,8 +8,9 @@ declare
     v_at timestamptz := clock_timestamp();
     v_run uuid := {schema}.uuid7_1(null);
     v_first uuid := v_run;
-    v_session uuid;
-    v_session_id text := coalesce(p_session_id, gen_random_uuid()::text);
+    v_session uuid := {schema}.uuid7_1(null);
+    -- Who names no session gets one by its internal name.
+    v_session_id text := coalesce(p_session_id, v_session::text);
     v_known {schema}.idempotency_keys;
 begin
     if p_key is not null then
@@ -32,7 +33,7 @@ begin
     end if;
 
     insert into {schema}.sessions as s (session, session_id, agent_id, user_id, created_at, updated_at, runs, last_run)
-    values ({schema}.uuid7_1(null), v_session_id, p_agent_id, p_user_id, v_at, v_at, 1, v_run)
+    values (v_session, v_session_id, p_agent_id, p_user_id, v_at, v_at, 1, v_run)
     on conflict (session_id) do update set updated_at = v_at, runs = s.runs + 1,
         last_run = case when excluded.last_run > s.last_run then excluded.last_run else {schema}.uuid7_1(s.last_run) end
         where s.agent_id = excluded.agent_id and s.user_id is not distinct from excluded.user_id
