@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::{Claim, Signal};
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::Semaphore;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tracing::warn;

@@ -4,8 +4,6 @@
 //! It comes again only where the log could not be asked. Heartbeats go as long as the invocation does; a turn that its time cannot hold is not started.
 
 mod lambda;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 

@@ -11,10 +11,11 @@ use async_trait::async_trait;
 use runs::agents::parse;
 use runs::{Input, Seen, Submitted};
 
-use super::*;
-use crate::checkpoint::Checkpoints;
-use crate::sandbox::{Attached, FillFn, Paths, Place, SandboxError, SandboxSpec, Sandboxes};
-use crate::{Options, Parts};
+use uuid::Uuid;
+use worker::checkpoint::Checkpoints;
+use worker::function::Message;
+use worker::sandbox::{Attached, FillFn, Paths, Place, SandboxError, SandboxSpec, Sandboxes};
+use worker::{Options, Parts, Time, Worker};
 
 struct Unmakeable;
 
@@ -135,6 +136,12 @@ impl Stage {
     }
 }
 
+/// Of a worker on another machine.
+fn request() -> ClaimRequest {
+    let hosts = vec![("namespace".to_owned(), "elsewhere".to_owned())];
+    ClaimRequest { worker: "other".into(), hosts, lease_ms: 60_000, dead_man_ms: 60_000, session: None }
+}
+
 fn in_seconds(seconds: u64) -> Time {
     Time::until(SystemTime::now() + Duration::from_secs(seconds))
 }
@@ -154,8 +161,7 @@ async fn a_ring_drives_all_of_its_session_and_nothing_else() {
 async fn a_message_with_nothing_to_do_is_done_with() {
     let stage = Stage::new();
     let held = stage.accept("s", 10).await;
-    let request = ClaimRequest { session: None, ..stage.worker.request(None) };
-    stage.memory.claim(&request).await.unwrap().unwrap();
+    stage.memory.claim(&request()).await.unwrap().unwrap();
     let message = |body: String| Message { id: body.clone(), body };
     let bodies = ["", "junk", "{}", "[1]", "{\"session\":7}"].map(|body| message(body.into())).into_iter();
     let known = [held.session, Uuid::new_v4()].map(|session| message(format!("{{\"session\":\"{session}\"}}")));
@@ -187,10 +193,11 @@ async fn a_turn_for_which_no_time_is_left_after_another_is_rung_for_again() {
 async fn a_sweep_rings_for_every_session_that_nobody_holds() {
     let stage = Stage::new();
     let mut expected = Vec::new();
-    for n in 0..u64::from(PAGE) + 20 {
+    // More than a page of the log's answers.
+    for n in 0..120 {
         expected.push(stage.accept(&n.to_string(), 10).await.session);
     }
-    let held = stage.memory.claim(&stage.worker.request(None)).await.unwrap().unwrap();
+    let held = stage.memory.claim(&request()).await.unwrap().unwrap();
     expected.retain(|session| *session != held.session);
     stage.worker.sweep().await.unwrap();
     let mut rung = stage.rung();
