@@ -7,4 +7,5 @@ mod cases;
 mod command_line;
 mod crash;
 mod imports;
+mod lambda;
 mod lifecycle;
