@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 pub fn sandlog() -> PathBuf {
     // In target/debug, whatever target is called: a test is in the folder deps below it, a benchmark beside.
     let me = std::env::current_exe().expect("the path of this test");
-    let built = |folder: &Path| folder.join("sandlog").is_file() && folder.join("sandlog-runner").is_file();
+    let built = |folder: &Path| ["sandlog", "sandlog-runner", "sandlog-egress"].iter().all(|name| folder.join(name).is_file());
     let folder = me.ancestors().skip(1).take(2).find(|folder| built(folder));
     folder.unwrap_or_else(|| panic!("sandlog is not built beside {}: run the tests by ./dev test", me.display())).join("sandlog")
 }
@@ -14,4 +14,11 @@ pub fn sandlog() -> PathBuf {
 /// The project's root.
 pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace").to_owned()
+}
+
+/// The folder of tools for sandboxes, with the Claude Code CLI in it.
+pub fn tools() -> PathBuf {
+    let tools = std::env::var_os("SANDLOG_TEST_TOOLS").map(PathBuf::from).unwrap_or_else(|| root().join(".dev/harness"));
+    assert!(tools.join("bin/claude").is_file(), "the Claude Code CLI is not at {}/bin/claude: run the tests by ./dev test", tools.display());
+    tools
 }

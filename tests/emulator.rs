@@ -10,7 +10,7 @@ use reqwest::StatusCode;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
-use crate::functions::{free_port, tools};
+use crate::functions::{free_port, packages};
 use crate::http::{body, text};
 use crate::{Http, binaries, eventually, unique};
 
@@ -80,7 +80,7 @@ impl Drop for Emulator {
 
 /// A program of the emulator's environment, which the functions inherit.
 fn command(program: &str, url: &str) -> Command {
-    let programs = tools("aws");
+    let programs = packages("aws");
     let mut command = Command::new(programs.join(program));
     command.env_clear().env("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default()));
     command.envs([("AWS_ENDPOINT_URL", url), ("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")]);

@@ -26,9 +26,9 @@ pub struct Watch {
     log: PathBuf,
 }
 
-/// The folder with the programs that `./dev test` installed.
-pub fn tools(what: &str) -> PathBuf {
-    let folder = std::env::var("SANDLOG_TEST_TOOLS").expect("SANDLOG_TEST_TOOLS: run the tests by ./dev test");
+/// A folder with programs that `./dev test` installed.
+pub fn packages(what: &str) -> PathBuf {
+    let folder = std::env::var("SANDLOG_TEST_PACKAGES").expect("SANDLOG_TEST_PACKAGES: run the tests by ./dev test");
     PathBuf::from(folder).join(what).join("bin")
 }
 
@@ -81,7 +81,7 @@ impl Watch {
     /// With these variables and what cargo needs. The log goes into `logs`, which must not be in the project: the emulator watches that.
     pub async fn start(variables: &[(String, String)], logs: &Path) -> Watch {
         let (log, port) = (logs.join(unique("log")), free_port());
-        let path = format!("{}:{}", tools("watch").display(), std::env::var("PATH").unwrap_or_default());
+        let path = format!("{}:{}", packages("watch").display(), std::env::var("PATH").unwrap_or_default());
         let mut command = Command::new("cargo");
         command.args(["lambda", "watch", "--ignore-changes", "--offline", "--locked", "-A", "127.0.0.1", "-P", &port.to_string()]);
         command.env_clear().env("PATH", path).envs(variables.iter().map(|(name, value)| (name, value)));

@@ -17,6 +17,8 @@ const TERMINAL: [&str; 3] = ["RunCompleted", "RunError", "RunCancelled"];
 #[derive(Clone, Debug)]
 pub struct Http {
     client: reqwest::Client,
+    /// Whose runs are asked for.
+    pub agent: &'static str,
     pub urls: Vec<String>,
 }
 
@@ -109,7 +111,12 @@ impl Streamed {
 impl Http {
     pub fn new(urls: Vec<String>) -> Http {
         let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(90)).build().expect("a client");
-        Http { client, urls }
+        Http { client, agent: "echo", urls }
+    }
+
+    /// The same, for runs of another agent.
+    pub fn of(self, agent: &'static str) -> Http {
+        Http { agent, ..self }
     }
 
     pub fn request(&self, method: Method, instance: usize, path: &str) -> RequestBuilder {
@@ -159,7 +166,7 @@ impl Http {
     }
 
     pub async fn run(&self, run_id: &str, instance: usize) -> Response {
-        self.request(Method::GET, instance, &format!("/agents/echo/runs/{run_id}")).send().await.expect("an answer")
+        self.request(Method::GET, instance, &format!("/agents/{}/runs/{run_id}", self.agent)).send().await.expect("an answer")
     }
 
     /// The run once it has one of the statuses.
@@ -172,19 +179,19 @@ impl Http {
     }
 
     pub async fn cancel(&self, run_id: &str, instance: usize) -> Response {
-        self.request(Method::POST, instance, &format!("/agents/echo/runs/{run_id}/cancel")).send().await.expect("an answer")
+        self.request(Method::POST, instance, &format!("/agents/{}/runs/{run_id}/cancel", self.agent)).send().await.expect("an answer")
     }
 
     /// What is after the given index, by POST with a form.
     pub async fn resume(&self, run_id: &str, last: Option<u64>, instance: usize) -> Streamed {
-        let request = self.request(Method::POST, instance, &format!("/agents/echo/runs/{run_id}/resume"));
+        let request = self.request(Method::POST, instance, &format!("/agents/{}/runs/{run_id}/resume", self.agent));
         let form: Vec<(&str, String)> = last.iter().map(|index| ("last_event_index", index.to_string())).collect();
         frames(request.form(&form).send().await.expect("an answer"), None).await
     }
 
     /// The runs of a session, newest first.
     pub async fn runs(&self, session: &str) -> Vec<Value> {
-        let answer = body(self.get(&format!("/agents/echo/runs?session_id={session}")).await, StatusCode::OK).await;
+        let answer = body(self.get(&format!("/agents/{}/runs?session_id={session}", self.agent)).await, StatusCode::OK).await;
         list(&answer)
     }
 }

@@ -17,6 +17,7 @@ pub mod http;
 pub mod instance;
 pub mod pooler;
 pub mod proxy;
+pub mod standin;
 pub mod suite;
 pub mod traces;
 

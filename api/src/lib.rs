@@ -57,6 +57,8 @@ pub struct Options {
     pub tick: Duration,
     /// A comment is sent on a stream on which nothing has been sent for so long.
     pub keepalive: Duration,
+    /// A viewer that hears nothing of its run for so long looks whether it is still there.
+    pub silence: Duration,
     /// A connection whose peer takes nothing for so long is dropped.
     pub stalled_limit: Duration,
     /// After `shutdown`, how long [`serve`] waits for connections that do not come to their end: one whose peer reads nothing, say.
@@ -72,6 +74,7 @@ impl Default for Options {
             stream_limit: None,
             tick: Duration::from_millis(50),
             keepalive: Duration::from_secs(15),
+            silence: Duration::from_secs(15),
             stalled_limit: Duration::from_secs(60),
             grace: Duration::from_secs(5),
             ring_bytes: 256 * 1024,

@@ -1,4 +1,4 @@
-//! Refusals as HTTP: the only place that knows status codes and the contract's texts.
+//! Refusals as HTTP: the only place that knows status codes and their texts.
 //!
 //! What went wrong inside is logged here and never leaves; a client is told what it can act on.
 

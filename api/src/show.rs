@@ -1,6 +1,6 @@
-//! Runs and sessions as clients see them (the contract's section 5).
+//! Runs and sessions as clients see them (docs/API.md).
 
-use ::runs::{Event, Metrics};
+use ::runs::{Event, Metrics, Tool};
 use adapters::{RunRow, SessionRow};
 use serde_json::{Map, Value, json};
 
@@ -28,8 +28,7 @@ pub(crate) fn run(row: &RunRow) -> Value {
     put("ended_at", json!(row.ended_at.map(seconds)));
     put("attempt", json!(row.attempt));
     put("messages", json!(messages));
-    // No harness of this release calls tools.
-    put("tools", json!([]));
+    put("tools", json!(end.tools));
     put("metrics", json!(end.metrics));
     put("input", json!({ "input_content": input.message, "files": files }));
     put("metadata", json!(input.metadata));
@@ -54,6 +53,7 @@ struct End<'a> {
     content_type: &'a str,
     truncated: bool,
     metrics: Metrics,
+    tools: &'a [Tool],
     error: Option<&'a str>,
     error_type: Option<&'a str>,
 }
@@ -62,14 +62,15 @@ fn end(terminal: Option<&Event>) -> End<'_> {
     /// Agno's name for plain text.
     const TEXT: &str = "str";
     match terminal {
-        Some(Event::Completed { content, content_type, truncated, metrics }) => {
-            End { content: Some(content), content_type, truncated: *truncated, metrics: metrics.clone(), ..End::default() }
+        Some(Event::Completed { content, content_type, truncated, metrics, tools }) => {
+            End { content: Some(content), content_type, truncated: *truncated, metrics: metrics.clone(), tools, ..End::default() }
         }
-        Some(Event::Failed { error, error_type, content, truncated, metrics, .. }) => End {
+        Some(Event::Failed { error, error_type, content, truncated, metrics, tools, .. }) => End {
             content: Some(content),
             content_type: TEXT,
             truncated: *truncated,
             metrics: metrics.clone(),
+            tools,
             error: Some(error),
             error_type: Some(error_type),
         },

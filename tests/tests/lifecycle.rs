@@ -53,6 +53,21 @@ async fn up_ends_its_sandboxes_also_when_its_postgres_has_died() {
 }
 
 #[tokio::test]
+async fn a_run_whose_runner_stands_still_is_cancelled_all_the_same() {
+    let deployment = Deployment::start(Shape::Embedded).await;
+    let http = deployment.http();
+    let run = http.background(Submit::message("tick 6000 0.1")).await;
+    let runner = eventually("a runner", Duration::from_secs(30), || async {
+        let trace = traces::of(&deployment.data()).into_iter().find(|trace| trace.contains("sandlog-runner daemon"))?;
+        trace.split(':').next()?.parse().ok().and_then(rustix::process::Pid::from_raw)
+    });
+    rustix::process::kill_process(runner.await, Signal::STOP).expect("a runner to stop");
+    http.cancel(&text(&run, "run_id"), 0).await;
+    assert_eq!(http.wait(&text(&run, "run_id"), &ENDED).await["status"], "CANCELLED");
+    deployment.stop().await;
+}
+
+#[tokio::test]
 async fn a_run_outlives_up_in_its_log_and_ends_after_the_next_start() {
     let folder = Folder::new();
     let up = Instance::start(&[], &variables(&folder), folder.path()).await;

@@ -4,8 +4,11 @@
 
 mod bad_input;
 mod cases;
+mod claude;
 mod command_line;
 mod crash;
+mod egress;
+mod faults;
 mod imports;
 mod lambda;
 mod lifecycle;

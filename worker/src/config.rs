@@ -11,6 +11,8 @@
 //! | `SANDLOG_LEASE_SECONDS` | 15 | how long a silent worker keeps a session |
 //! | `SANDLOG_WORKERS` | 8 | how many runs this process drives at a time |
 //! | `SANDLOG_RUNNER` | beside `worker` | the program `sandlog-runner` |
+//! | `SANDLOG_TOOLS` | none | a folder of programs that sandboxes see read-only, with its `bin` in their `PATH` |
+//! | `SANDLOG_EGRESS` | beside `worker` | the program `sandlog-egress`, which reads variables of its own (see `.env.sample`) |
 //! | `SANDLOG_LOG` | warn,info for our own | what is logged to standard error, as `RUST_LOG` |
 
 use std::path::PathBuf;
@@ -19,6 +21,7 @@ use std::time::Duration;
 
 use adapters::config::{Database, Faults, Variables};
 use tracing::warn;
+use uuid::Uuid;
 
 use crate::Options;
 use crate::sandbox::namespace::{self, Namespace};
@@ -37,6 +40,8 @@ pub struct Config {
     pub lease: Duration,
     pub turns: usize,
     pub runner: Option<PathBuf>,
+    pub tools: Option<PathBuf>,
+    pub egress: Option<PathBuf>,
 }
 
 impl Config {
@@ -57,6 +62,8 @@ impl Config {
             lease: Duration::from_secs(from.within("SANDLOG_LEASE_SECONDS", 15, 1, 3600)),
             turns: usize::try_from(from.within("SANDLOG_WORKERS", 8, 1, 1000)).unwrap_or(8),
             runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
+            tools: from.text("SANDLOG_TOOLS").map(PathBuf::from),
+            egress: from.text("SANDLOG_EGRESS").map(PathBuf::from),
         };
         from.done(config)
     }
@@ -67,9 +74,11 @@ impl Config {
             warn!("no namespace sandboxes here: a function that is to make them needs SANDLOG_DATA_DIR");
             return Ok(Vec::new());
         };
-        let beside = || namespace::runner_beside().map_err(SandboxError::io("the program's folder"));
-        let runner = self.runner.clone().map_or_else(beside, Ok)?;
-        let options = namespace::Options { deployment: self.schema.clone(), runner, bwrap: None, user: namespace::USER };
+        let beside = |program: std::io::Result<PathBuf>| program.map_err(SandboxError::io("the program's folder"));
+        let runner = self.runner.clone().map_or_else(|| beside(namespace::runner_beside()), Ok)?;
+        let egress = self.egress.clone().map_or_else(|| beside(namespace::egress_beside()), Ok)?;
+        let options =
+            namespace::Options { deployment: self.schema.clone(), runner, egress, bwrap: None, tools: self.tools.clone(), user: namespace::USER };
         let opened = tokio::task::spawn_blocking(move || Namespace::open(&data, options)).await;
         match opened.unwrap_or_else(|panic| Err(SandboxError::Unreachable(panic.to_string()))) {
             Ok(namespace) => {
@@ -85,6 +94,11 @@ impl Config {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Before anything is driven: the data folder is this log's.
+    pub fn belong(&self, deployment: Uuid) -> Result<(), SandboxError> {
+        self.data.as_deref().map_or(Ok(()), |data| namespace::belong(data, deployment))
     }
 
     pub fn options(&self) -> Options {

@@ -12,8 +12,13 @@ const LONGEST: usize = 200;
 
 /// Writes them into the folder, each under a name that is its own.
 pub fn write(attachments: &[Attachment], folder: &Path) -> io::Result<()> {
+    names(attachments).iter().zip(attachments).try_for_each(|(name, attachment)| fs::write(folder.join(name), &attachment.body))
+}
+
+/// The names that they have there.
+pub fn names(attachments: &[Attachment]) -> Vec<String> {
     let mut taken = HashSet::new();
-    attachments.iter().try_for_each(|attachment| fs::write(folder.join(free_name(&attachment.name, &mut taken)), &attachment.body))
+    attachments.iter().map(|attachment| free_name(&attachment.name, &mut taken)).collect()
 }
 
 /// The last part of what the client called it, without what a path, a shell or a terminal would take for more than a letter, numbered where it is taken.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use adapters::signals::{LocalSignals, NoRing};
 use adapters::sqs::{Sending, Sqs};
-use adapters::{Ring, postgres, program};
+use adapters::{Reader, Ring, postgres, program};
 use worker::checkpoint::Folder;
 use worker::config::Config;
 use worker::{Parts, Stop, Worker, function};
@@ -28,6 +28,7 @@ async fn work() -> Result<(), Box<dyn Error + Send + Sync>> {
     let sandboxes = config.sandboxes().await?;
     let checkpoints = Folder::open(config.checkpoints.clone())?;
     let log = postgres::ready(&config.database, &config.schema, config.turns + 8).await?;
+    config.belong(log.health().await?.deployment)?;
     let ring: Arc<dyn Ring> = match &config.queue {
         Some(url) => Arc::new(Sqs::connect(url, if config.is_function { Sending::Awaited } else { Sending::Behind }).await),
         None => Arc::new(NoRing),

@@ -57,6 +57,11 @@ impl Worker {
         if stop == Stop::EndSandboxes {
             left.extend(self.leases.claims());
             self.end(left).await;
+            for sandboxes in &self.parts.sandboxes {
+                if let Err(error) = sandboxes.close().await {
+                    warn!(error = &error as &dyn std::error::Error, "not all ended that sandboxes needed");
+                }
+            }
         }
     }
 
@@ -114,7 +119,7 @@ impl Worker {
             for sandboxes in self.parts.sandboxes.iter().filter(|one| one.host() == claim.host) {
                 let standing = sandboxes.list().await.unwrap_or_default();
                 for place in standing.into_iter().filter(|place| is_of(place, &claim)) {
-                    if let Err(error) = sandboxes.remove(&place, claim.epoch).await {
+                    if let Err(error) = sandboxes.retire(&place).await {
                         warn!(run.id = %claim.run_id, error = &error as &dyn std::error::Error, "sandbox not ended");
                     }
                 }

@@ -26,6 +26,8 @@ pub(crate) use view::{Step, View};
 pub(crate) struct Settings {
     pub(crate) tick: Duration,
     pub(crate) ring_bytes: usize,
+    /// A viewer that hears nothing for so long looks whether its run is still there.
+    pub(crate) silence: Duration,
 }
 
 /// All runs that this process tails, and the task that does it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::LogError;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{Feed, INDEX_END, Shared};
 use crate::render::{Chunk, Identity};
@@ -45,11 +45,13 @@ pub(crate) struct View {
     placed: bool,
     done: bool,
     pause: Duration,
+    /// When to see whether the run is still there, if nothing is heard of it.
+    look: Instant,
 }
 
 impl View {
     pub(super) fn new(shared: Arc<Shared>, identity: Arc<Identity>, next: u32) -> Self {
-        let next = next.min(INDEX_END);
+        let (next, look) = (next.min(INDEX_END), Instant::now() + shared.settings.silence);
         Self {
             shared,
             identity,
@@ -62,6 +64,7 @@ impl View {
             placed: next == 0,
             done: false,
             pause: PAUSE,
+            look,
         }
     }
 
@@ -152,9 +155,10 @@ impl View {
                 }
             } else if head.ended {
                 self.done = true;
-            } else {
-                // The sender is in the feed, which is held here.
-                let _ = feed.head.changed().await;
+            } else if timeout_at(self.look, feed.head.changed()).await.is_err() {
+                // Its session may have been erased before anybody here saw its end, and then nothing would ever come.
+                self.done = self.shared.reader.run(&self.identity.agent_id, self.identity.run_id, None).await?.is_none();
+                self.look = Instant::now() + self.shared.settings.silence;
             }
         }
     }
@@ -177,6 +181,7 @@ impl View {
     fn give(&mut self, chunk: Chunk) -> Step {
         let asked = std::mem::replace(&mut self.next, chunk.next);
         (self.placed, self.done) = (true, chunk.terminal);
+        self.look = Instant::now() + self.shared.settings.silence;
         Step::Chunk { asked, chunk }
     }
 }

@@ -1,4 +1,4 @@
-//! The contract's checks, their texts and their order; and that a refusal leaves nothing.
+//! What is refused: the checks, their texts and their order; and that a refusal leaves nothing.
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};

@@ -301,3 +301,18 @@ async fn a_stream_of_a_session_that_is_erased_ends() {
     assert!(open.frames().await.len() < 42);
     assert_eq!(stage.ask(form(&format!("/agents/echo/runs/{run}/resume"), &[])).await.status.as_u16(), 404);
 }
+
+#[tokio::test]
+async fn a_stream_of_a_session_that_is_erased_before_its_end_was_seen_ends_too() {
+    // Nobody asks in time, as on an instance that hears no signals.
+    let options = Options { tick: Duration::from_secs(3600), silence: Duration::from_millis(50), ..Options::default() };
+    let stage = Stage::with(options);
+    let run = stage.accepted(&[("message", "x"), ("session_id", "s")]).await;
+    let mut viewer = stage.resume(run, None).await;
+    assert_eq!(viewer.next().await.unwrap().event, "subscribed");
+    stage.worker().await.complete_at_once().await;
+    let erased = axum::http::Request::delete("/sessions/s").body(axum::body::Body::empty()).unwrap();
+    assert_eq!(stage.ask(erased).await.status, axum::http::StatusCode::NO_CONTENT);
+    let to_the_end = async { while viewer.next().await.is_some() {} };
+    tokio::time::timeout(Duration::from_secs(10), to_the_end).await.unwrap();
+}

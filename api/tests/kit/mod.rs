@@ -350,7 +350,7 @@ impl Worker {
     pub(crate) async fn complete(mut self, content: &str) {
         let saved = Event::CheckpointSaved { checkpoint: "c".into(), bytes: 1, conversation: None };
         let (content, metrics) = (content.to_owned(), Metrics { duration: Some(0.5), ..Metrics::default() });
-        self.finish(vec![saved, Event::Completed { content, content_type: "str".into(), truncated: false, metrics }]).await;
+        self.finish(vec![saved, Event::Completed { content, content_type: "str".into(), truncated: false, metrics, tools: Vec::new() }]).await;
     }
 
     pub(crate) async fn complete_at_once(mut self) {
@@ -364,7 +364,8 @@ impl Worker {
 
     pub(crate) async fn fail(mut self, error: &str, started: bool) {
         let (error, error_type, content) = (error.to_owned(), "exit".to_owned(), if started { "before\n".to_owned() } else { String::new() });
-        self.finish(vec![Event::Failed { error, error_type, started, content, truncated: false, metrics: Metrics::default() }]).await;
+        self.finish(vec![Event::Failed { error, error_type, started, content, truncated: false, metrics: Metrics::default(), tools: Vec::new() }])
+            .await;
     }
 }
 

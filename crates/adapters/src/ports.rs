@@ -159,6 +159,8 @@ pub struct SessionRow {
 pub struct Health {
     /// The version of the schema.
     pub schema: u32,
+    /// Whose log it is: random, made with the schema.
+    pub deployment: Uuid,
 }
 
 #[async_trait]
@@ -209,6 +211,8 @@ pub struct Claim {
     pub checkpoint: Option<String>,
     /// What the harness calls the conversation that is in it.
     pub conversation: Option<String>,
+    /// The sandbox that the binding names on this host.
+    pub sandbox: Option<String>,
     /// Claims in a row, before this one, whose holders neither appended nor renewed.
     pub idle_claims: u32,
 }
@@ -292,6 +296,8 @@ pub trait Driver: Send + Sync {
     async fn ready(&self, request: &ClaimRequest, after: Option<Uuid>, limit: u32) -> Result<Vec<Ready>, LogError>;
     /// The events of a run from `seq` on, all of them, in order; at most `limit`.
     async fn events(&self, run_id: Uuid, seq: u32, limit: u32) -> Result<Vec<Recorded>, LogError>;
+    /// The seq and the index after the last event, of a log that may have events which cannot be read.
+    async fn tip(&self, run_id: Uuid) -> Result<Option<(u32, u32)>, LogError>;
     async fn attachments(&self, run_id: Uuid) -> Result<Vec<Attachment>, LogError>;
     /// Appends at `seq`, one past what the decision saw.
     async fn append(&self, run_id: Uuid, seq: u32, first_index: u32, event: &Event) -> Result<i64, AppendError>;

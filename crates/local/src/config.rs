@@ -16,6 +16,8 @@
 //! | `SANDLOG_WORKERS` | 8 | how many runs this process drives at a time |
 //! | `SANDLOG_WAIT_SECONDS` | 25 | how long a foreground submission waits for its result |
 //! | `SANDLOG_RUNNER` | beside `sandlog` | the program `sandlog-runner` |
+//! | `SANDLOG_TOOLS` | none | a folder of programs that sandboxes see read-only, with its `bin` in their `PATH` |
+//! | `SANDLOG_EGRESS` | beside `sandlog` | the program `sandlog-egress`, which reads variables of its own (see `.env.sample`) |
 //! | `SANDLOG_POSTGRES_BIN` | looked for | the folder with `initdb` and `postgres` |
 //! | `SANDLOG_URL` | http://127.0.0.1:SANDLOG_PORT | the server that `submit`, `follow`, `cancel` and `runs` ask |
 //! | `SANDLOG_LOG` | warn,info for our own | what is logged to standard error, as `RUST_LOG` |
@@ -44,7 +46,11 @@ pub(crate) struct Config {
     pub(crate) wait: Duration,
     pub(crate) queue: Option<String>,
     pub(crate) runner: Option<PathBuf>,
+    pub(crate) tools: Option<PathBuf>,
+    pub(crate) egress: Option<PathBuf>,
     pub(crate) postgres_bin: Option<PathBuf>,
+    /// Whether there is a key of Anthropic's API; what it is concerns egress alone.
+    pub(crate) anthropic_key: bool,
 }
 
 /// Where the log is.
@@ -85,6 +91,9 @@ impl Config {
             wait: Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600)),
             queue: from.queue(),
             runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
+            tools: from.text("SANDLOG_TOOLS").map(PathBuf::from),
+            egress: from.text("SANDLOG_EGRESS").map(PathBuf::from),
+            anthropic_key: from.text("ANTHROPIC_API_KEY").is_some(),
             postgres_bin: from.text("SANDLOG_POSTGRES_BIN").map(PathBuf::from),
         };
         from.done(config)

@@ -17,6 +17,8 @@ pub(crate) enum Fault {
     NoAgents { file: PathBuf, cause: io::Error },
     #[error("the agents file {} is refused:\n  {}", .file.display(), .reasons.join("\n  "))]
     Agents { file: PathBuf, reasons: Vec<String> },
+    #[error("agent `{agent}` asks a model of Anthropic's API, and ANTHROPIC_API_KEY is not set. Put it into the environment, or into .env")]
+    NoKey { agent: String },
     #[error("cannot listen on {address}: {cause}. Is another sandlog running? SANDLOG_PORT chooses another port")]
     Port { address: SocketAddr, cause: io::Error },
     #[error("the data folder {} cannot be used: {cause}. SANDLOG_DATA_DIR names it", .folder.display())]

@@ -3,12 +3,15 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use ::runs::agents::Harness;
+
 use crate::beacon::{self, Held};
 use crate::client::{Accepted, Client, ClientError, Ending, Screen};
 use crate::config::Config;
 use crate::faults::Fault;
 use crate::signals::Orders;
 use crate::stack::Stack;
+use crate::wiring;
 
 /// How long another process in the folder may take to serve or to go.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -73,6 +76,11 @@ async fn find(config: &Config) -> Result<Where, Fault> {
 
 /// In a stack of our own, on a free port: it is nobody else's.
 async fn alone(config: &Config, held: Held, turn: &Turn<'_>) -> Result<Ending, Fault> {
+    let agents = wiring::agents(&config.agents)?;
+    let asks = |agent: &::runs::agents::Agent| matches!(agent.harness, Harness::Claude { .. });
+    if agents.get(turn.agent).is_some_and(asks) && !config.anthropic_key {
+        return Err(Fault::NoKey { agent: turn.agent.into() });
+    }
     let config = Config { listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), ..config.clone() };
     let mut orders = Orders::listen().map_err(|cause| Fault::Ended { what: "listening for signals", cause: cause.to_string() })?;
     let mut stack = tokio::select! {

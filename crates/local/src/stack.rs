@@ -49,7 +49,14 @@ impl Stack {
                 (Some(server), url, owner_url)
             }
         };
-        let log = match wiring::open(&url, &owner_url, config).await {
+        let opened = async {
+            let log = wiring::open(&url, &owner_url, config).await?;
+            if drives {
+                wiring::belong(&log, config).await?;
+            }
+            Ok(log)
+        };
+        let log = match opened.await {
             Ok(log) => log,
             Err(fault) => {
                 if let Some(server) = postgres {

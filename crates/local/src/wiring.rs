@@ -15,7 +15,7 @@ use worker::sandbox::Sandboxes;
 use worker::sandbox::namespace::{self, Namespace};
 use worker::{Stop, Worker, checkpoint};
 
-use crate::config::Config;
+use crate::config::{Config, Database};
 use crate::faults::Fault;
 
 /// The agents that this process takes submissions for.
@@ -43,6 +43,7 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
     let unfit = |cause: LogError| Fault::Log { place: place(url), cause: chain(&cause) };
     let functions_role = role(url).filter(|role| Some(role) != self::role(owner_url).as_ref());
     let migrated = adapters::postgres::migrate(owner_url, &config.schema, functions_role.as_deref()).await;
+    let owns = migrated.is_ok();
     // A pool that lets every run and as many requests talk at once.
     let connected = match &migrated {
         Err(LogError::Unreachable(_)) => None,
@@ -58,7 +59,7 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
         (Err(cause), _) => return Err(unfit(cause)),
         (Ok(()), None) => return Err(Fault::Log { place: place(url), cause: "not tried".into() }),
     };
-    if functions_role.is_none() {
+    if owns && functions_role.is_none() {
         tracing::warn!("one role is both the schema's owner and the functions': grants bind nothing (DATABASE_MIGRATE_URL)");
     }
     let ring: Arc<dyn Ring> = match &config.queue {
@@ -72,7 +73,10 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
 pub(crate) async fn sandboxes(config: &Config) -> Result<Vec<Arc<dyn Sandboxes>>, Fault> {
     let beside = || namespace::runner_beside().map_err(|cause| Fault::Sandboxes(cause.to_string()));
     let runner = config.runner.clone().map_or_else(beside, Ok)?;
-    let options = namespace::Options { deployment: config.schema.clone(), runner, bwrap: None, user: namespace::USER };
+    let beside = || namespace::egress_beside().map_err(|cause| Fault::Sandboxes(cause.to_string()));
+    let egress = config.egress.clone().map_or_else(beside, Ok)?;
+    let options =
+        namespace::Options { deployment: config.schema.clone(), runner, egress, bwrap: None, tools: config.tools.clone(), user: namespace::USER };
     let data = config.data.clone();
     let opened = tokio::task::spawn_blocking(move || Namespace::open(&data, options)).await;
     let namespace = match opened {
@@ -94,11 +98,18 @@ pub(crate) async fn end_all(sandboxes: &[Arc<dyn Sandboxes>]) {
             Vec::new()
         });
         for place in standing {
-            if let Err(cause) = one.sweep(&place).await {
+            if let Err(cause) = one.retire(&place).await {
                 tracing::warn!(sandbox = place.name, "a sandbox was not ended: {}", chain(&cause));
             }
         }
     }
+}
+
+/// Before anything is driven: the data folder is this log's.
+pub(crate) async fn belong(log: &Log, config: &Config) -> Result<(), Fault> {
+    let unfit = |cause: LogError| Fault::Log { place: "the database".into(), cause: chain(&cause) };
+    let deployment = log.reader.health().await.map_err(unfit)?.deployment;
+    namespace::belong(&config.data, deployment).map_err(|cause| Fault::Sandboxes(chain(&cause)))
 }
 
 /// The HTTP function on a listener, until `shutdown`.
@@ -130,6 +141,10 @@ pub(crate) fn worker(
 ) -> Result<impl Future<Output = Result<(), String>> + Send + 'static, Fault> {
     let unfit = |cause| Fault::Data { folder: config.checkpoints.clone(), cause };
     let checkpoints = checkpoint::Folder::open(config.checkpoints.clone()).map_err(unfit)?;
+    if config.checkpoints_by_default && config.database != Database::Embedded {
+        let folder = config.checkpoints.display();
+        tracing::warn!("checkpoints are in {folder}: a worker on another host cannot go on with a session of this one (SANDLOG_CHECKPOINTS)");
+    }
     let label = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = format!("{label}-{}", std::process::id());
     let worker = Worker::new(worker::Parts {

@@ -9,8 +9,8 @@ use std::process::Command;
 
 use rustix::process::{Resource, Rlimit};
 
-use crate::fds;
 use crate::plan::Inside;
+use crate::{fds, outside};
 
 pub(crate) fn main(inside: &str, args: &[OsString]) -> io::Result<()> {
     let inside: Inside = serde_json::from_str(inside)?;
@@ -20,6 +20,9 @@ pub(crate) fn main(inside: &str, args: &[OsString]) -> io::Result<()> {
     let mut status = File::from(fds::take(inside.status));
     fds::drop_at_exec(&go)?;
     fds::drop_at_exec(&status)?;
+    if let Some(number) = inside.outside {
+        outside::open(fds::take(number))?;
+    }
 
     status.write_all(b"h")?;
     go.read_exact(&mut [0])?;

@@ -10,6 +10,7 @@
 
 pub mod cgroup;
 pub mod door;
+pub mod egress;
 pub mod journal;
 pub mod probe;
 pub mod procfs;

@@ -6,6 +6,7 @@ mod fds;
 mod guard;
 mod harness;
 mod launch;
+mod outside;
 mod plan;
 mod stage;
 

@@ -33,6 +33,8 @@ pub(crate) struct Inside {
     pub(crate) err: RawFd,
     /// This program.
     pub(crate) exe: RawFd,
+    /// Where `exec` sends the listener of the way to the outside, if there is one.
+    pub(crate) outside: Option<RawFd>,
     /// A limit of processes where no cgroup has one.
     pub(crate) processes: Option<u64>,
 }

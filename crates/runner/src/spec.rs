@@ -1,12 +1,16 @@
 //! What a runner is to run: `spec.json` in its folder, written by the worker before the runner starts.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 /// The file's name.
 pub const FILE: &str = "spec.json";
+/// Where the attachments are, inside.
+pub const FILES: &str = "/run/sandlog/files";
+/// Where the host's tools are, inside: programs in its `bin` are found before the system's.
+pub const TOOLS: &str = "/opt/sandlog/tools";
 
 /// What to run, for whom and within which limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,12 +29,27 @@ pub struct Spec {
     pub limits: Limits,
     /// Whom the sandbox is as the host sees it; `None`: whoever the runner is, which must not be root.
     pub user: Option<User>,
+    /// The way to the outside; without it there is nothing but the sandbox's own loopback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<Outside>,
     /// The bubblewrap program.
     pub bwrap: String,
+    /// A folder of programs for the inside; read-only there.
+    #[serde(default)]
+    pub tools: Option<String>,
     /// Kill when no visit counted for so long.
     pub dead_man_ms: u64,
     /// The harness's output is left unread while so much of the journal is not committed.
     pub max_uncommitted: u64,
+}
+
+/// What a sandbox reaches through egress, at [`crate::egress::PORT`] of its loopback.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outside {
+    /// Egress's folder.
+    pub egress: PathBuf,
+    /// The upstreams that it may use, by name.
+    pub upstreams: Vec<String>,
 }
 
 /// A user kept for sandboxes.

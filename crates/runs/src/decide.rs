@@ -2,7 +2,7 @@
 
 use crate::agents::{Agent, Network};
 use crate::event::{Event, FailureClass};
-use crate::frame::Metrics;
+use crate::frame::{Metrics, Tool};
 use crate::run::{Phase, Run};
 
 /// Milliseconds before another attempt.
@@ -11,8 +11,8 @@ const RETRY_AFTER: i64 = 1_000;
 /// How a turn ended, judged from its journal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    Completed { content: String, content_type: String, truncated: bool, metrics: Metrics },
-    Failed { error: String, error_type: String, started: bool, content: String, truncated: bool, metrics: Metrics },
+    Completed { content: String, content_type: String, truncated: bool, metrics: Metrics, tools: Vec<Tool> },
+    Failed { error: String, error_type: String, started: bool, content: String, truncated: bool, metrics: Metrics, tools: Vec<Tool> },
 }
 
 /// What was kept of a turn: the workspace, and what the harness calls its conversation.
@@ -50,6 +50,7 @@ pub fn attempt_failed(run: &Run, class: FailureClass, error: &str, now: i64) -> 
         content: String::new(),
         truncated: false,
         metrics: Metrics::default(),
+        tools: Vec::new(),
     }
 }
 
@@ -57,12 +58,20 @@ pub fn attempt_failed(run: &Run, class: FailureClass, error: &str, now: i64) -> 
 /// next one could not go on from it.
 pub fn finish(verdict: Verdict, checkpoint: Option<Checkpoint>) -> Vec<Event> {
     let end = match verdict {
-        Verdict::Completed { content, truncated, metrics, .. } if checkpoint.is_none() => {
-            Event::Failed { error: "the workspace was not saved".into(), error_type: "checkpoint".into(), started: true, content, truncated, metrics }
+        Verdict::Completed { content, truncated, metrics, tools, .. } if checkpoint.is_none() => Event::Failed {
+            error: "the workspace was not saved".into(),
+            error_type: "checkpoint".into(),
+            started: true,
+            content,
+            truncated,
+            metrics,
+            tools,
+        },
+        Verdict::Completed { content, content_type, truncated, metrics, tools } => {
+            Event::Completed { content, content_type, truncated, metrics, tools }
         }
-        Verdict::Completed { content, content_type, truncated, metrics } => Event::Completed { content, content_type, truncated, metrics },
-        Verdict::Failed { error, error_type, started, content, truncated, metrics } => {
-            Event::Failed { error, error_type, started, content, truncated, metrics }
+        Verdict::Failed { error, error_type, started, content, truncated, metrics, tools } => {
+            Event::Failed { error, error_type, started, content, truncated, metrics, tools }
         }
     };
     let saved = checkpoint.map(|Checkpoint { id, bytes, conversation }| Event::CheckpointSaved { checkpoint: id, bytes, conversation });

@@ -9,7 +9,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::agents::Agent;
-use crate::frame::{self, Frame, Metrics};
+use crate::frame::{self, Frame, Metrics, Tool};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputFile {
@@ -101,8 +101,8 @@ pub enum Event {
     HandedOver { reason: String },
     AttemptFailed { attempt: u32, class: FailureClass, error: String, retry_at: i64 },
     CheckpointSaved { checkpoint: String, bytes: u64, conversation: Option<String> },
-    Completed { content: String, content_type: String, truncated: bool, metrics: Metrics },
-    Failed { error: String, error_type: String, started: bool, content: String, truncated: bool, metrics: Metrics },
+    Completed { content: String, content_type: String, truncated: bool, metrics: Metrics, tools: Vec<Tool> },
+    Failed { error: String, error_type: String, started: bool, content: String, truncated: bool, metrics: Metrics, tools: Vec<Tool> },
     Cancelled { reason: String },
 }
 
@@ -145,7 +145,9 @@ wire!(Completed {
     content_type: String,
     #[serde(default)]
     truncated: bool,
-    metrics: Metrics
+    metrics: Metrics,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool>,
 });
 wire!(Failed {
     error: String,
@@ -157,6 +159,8 @@ wire!(Failed {
     truncated: bool,
     #[serde(default)]
     metrics: Metrics,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool>,
 });
 wire!(Cancelled { reason: String });
 
@@ -209,9 +213,11 @@ impl Event {
             Self::HandedOver { reason } => json(&HandedOver { reason }),
             Self::AttemptFailed { attempt, class, error, retry_at } => json(&AttemptFailed { attempt, class, error, retry_at }),
             Self::CheckpointSaved { checkpoint, bytes, conversation } => json(&CheckpointSaved { checkpoint, bytes, conversation }),
-            Self::Completed { content, content_type, truncated, metrics } => json(&Completed { content, content_type, truncated, metrics }),
-            Self::Failed { error, error_type, started, content, truncated, metrics } => {
-                json(&Failed { error, error_type, started, content, truncated, metrics })
+            Self::Completed { content, content_type, truncated, metrics, tools } => {
+                json(&Completed { content, content_type, truncated, metrics, tools })
+            }
+            Self::Failed { error, error_type, started, content, truncated, metrics, tools } => {
+                json(&Failed { error, error_type, started, content, truncated, metrics, tools })
             }
             Self::Cancelled { reason } => json(&Cancelled { reason }),
         };
@@ -247,12 +253,12 @@ impl Event {
                 Self::CheckpointSaved { checkpoint, bytes, conversation }
             }
             "run.completed" => {
-                let Completed { content, content_type, truncated, metrics } = serde_json::from_value(data).map_err(shape)?;
-                Self::Completed { content, content_type, truncated, metrics }
+                let Completed { content, content_type, truncated, metrics, tools } = serde_json::from_value(data).map_err(shape)?;
+                Self::Completed { content, content_type, truncated, metrics, tools }
             }
             "run.failed" => {
-                let Failed { error, error_type, started, content, truncated, metrics } = serde_json::from_value(data).map_err(shape)?;
-                Self::Failed { error, error_type, started, content, truncated, metrics }
+                let Failed { error, error_type, started, content, truncated, metrics, tools } = serde_json::from_value(data).map_err(shape)?;
+                Self::Failed { error, error_type, started, content, truncated, metrics, tools }
             }
             "run.cancelled" => Self::Cancelled { reason: serde_json::from_value::<Cancelled>(data).map_err(shape)?.reason },
             _ => return Err(EventError::Unknown { kind: kind.into(), v }),

@@ -64,6 +64,9 @@ pub enum Frame {
     },
 }
 
+/// What a frame counts for beside its text.
+const ENVELOPE: u64 = 32;
+
 impl Frame {
     pub fn content(text: String) -> Self {
         Self::RunContent { content: Some(text), reasoning_content: None }
@@ -85,7 +88,8 @@ impl Frame {
         matches!(self, Self::RunCompleted { .. } | Self::RunError { .. } | Self::RunCancelled { .. })
     }
 
-    /// How much of a run's output limit the frame takes: the text that the harness made, not our wrapping of it.
+    /// How much of a run's output limit the frame takes: the text that the harness made, and a fixed part for what the log keeps around it. Without that
+    /// part a program that prints empty lines could make millions of frames.
     pub fn bytes(&self) -> u64 {
         let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let bytes = match self {
@@ -93,7 +97,7 @@ impl Frame {
             Self::ToolCallStarted { tool } | Self::ToolCallCompleted { tool } => tool.tool_args.to_string().len() + len(&tool.result),
             _ => 0,
         };
-        bytes as u64
+        ENVELOPE + bytes as u64
     }
 }
 

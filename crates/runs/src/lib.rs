@@ -17,6 +17,7 @@ mod next;
 mod project;
 mod run;
 mod text;
+mod tools;
 
 pub use content::Content;
 pub use event::{Claimed, Event, EventError, FailureClass, Input, InputFile, Output, Recorded, Requested, Submitted};
@@ -25,3 +26,4 @@ pub use next::{Action, Seen, next};
 pub use project::{Projection, Status, project, terminal_status};
 pub use run::{Claim, IllegalEvent, Phase, Run, Sandbox};
 pub use text::visible;
+pub use tools::Tools;

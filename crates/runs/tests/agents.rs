@@ -36,7 +36,9 @@ limits = { cpus = 0.5 }
 "#;
     let agents = parse(text).expect("no fault");
     assert_eq!(agents.keys().collect::<Vec<_>>(), ["echo", "v1.2_other-one"]);
-    let Agent { name, description, harness: Harness::Command { command }, sandbox, network, limits, attempts, .. } = &agents["echo"];
+    let Agent { name, description, harness: Harness::Command { command }, sandbox, network, limits, attempts, .. } = &agents["echo"] else {
+        panic!("no command")
+    };
     assert_eq!((name.as_str(), description.as_str()), ("Echo", "Does what the lines say"));
     assert!(command.len() == 3 && command[2].contains(r"'a\000b\n'") && command[2].starts_with("while"), "{command:?}");
     assert_eq!((*sandbox, *network, *attempts), (SandboxKind::Namespace, Network::None, Some(3)));
@@ -55,7 +57,7 @@ fn each_fault_names_its_line_and_the_reason() {
         ("name = \" \"", 5, "name"),
         ("name = 7", 5, "string"),
         ("sandbox = \"docker\"", 5, "not in this release"),
-        ("sandbox = \"jail\"", 5, "namespace or docker"),
+        ("sandbox = \"jail\"", 5, "has namespace"),
         ("attempts = 0", 5, "1 to 10"),
         ("attempts = 11", 5, "1 to 10"),
         ("attempts = \"two\"", 5, "i64"),
@@ -73,6 +75,10 @@ fn each_fault_names_its_line_and_the_reason() {
         ("limits = { time = \"25h\" }", 5, "time"),
         ("limits = { time = \"soon\" }", 5, "time"),
         ("network = \"none\"", 5, "duplicate"),
+        ("permission_mode = \"plan\"", 5, "permission_mode is not for"),
+        ("max_turns = 3", 5, "max_turns is not for"),
+        ("repository = { url = \"https://example.com/r\" }", 5, "not in this release"),
+        ("image = \"x\"", 5, "not in this release"),
         ("= 7", 5, ""),
         ("[agents.\"a b\"]\nharness = \"command\"\ncommand = [\"x\"]\nnetwork = \"none\"", 5, "letters"),
         ("[agents.\"\"]\nharness = \"command\"\ncommand = [\"x\"]\nnetwork = \"none\"", 5, "letters"),
@@ -82,6 +88,43 @@ fn each_fault_names_its_line_and_the_reason() {
         let found = faults(&format!("{COMMAND}{text}\n"));
         assert!(found.len() == 1 && found[0].0 == line && found[0].1.contains(word), "{text:?}: {found:?}");
     }
+}
+
+const CLAUDE: &str = "[agents.a]\nharness = \"claude\"\nmodel = \"claude-sonnet-4-6\"\n";
+
+#[test]
+fn an_agent_of_claude_has_a_model_and_the_way_to_it() {
+    let text = format!("{CLAUDE}permission_mode = \"acceptEdits\"\nmax_turns = 7\nnetwork = \"isolated\"\nlimits = {{ memory = \"192MiB\" }}\n");
+    let agent = &parse(&text).expect("no fault")["a"];
+    assert_eq!(agent.harness, Harness::Claude { permission_mode: Some("acceptEdits".into()), max_turns: Some(7) });
+    assert_eq!((agent.harness.name(), agent.model.as_deref(), agent.network), ("claude", Some("claude-sonnet-4-6"), Network::Isolated));
+    let agent = &parse(CLAUDE).expect("no fault")["a"];
+    assert_eq!((&agent.harness, agent.network), (&Harness::Claude { permission_mode: None, max_turns: None }, Network::Isolated));
+}
+
+#[test]
+fn what_claude_cannot_take_names_its_line() {
+    let added = [
+        ("command = [\"x\"]", 4, "command is not for"),
+        ("permission_mode = \"yolo\"", 4, "bypassPermissions"),
+        ("max_turns = 0", 4, "1 to 10000"),
+        ("\nnetwork = \"none\"", 5, "needs a model"),
+        ("\nlimits = { memory = \"64MiB\" }", 5, "192MiB"),
+        ("[agents.b]\nharness = \"claude\"\nmodel = \"-p\"", 6, "no model's name"),
+    ];
+    for (text, line, word) in added {
+        let found = faults(&format!("{CLAUDE}{text}\n"));
+        assert!(found.len() == 1 && found[0].0 == line && found[0].1.contains(word), "{text:?}: {found:?}");
+    }
+}
+
+#[test]
+fn a_network_is_isolated_unless_it_says_otherwise() {
+    let network = |line: &str| parse(&format!("[agents.a]\nharness = \"command\"\ncommand = [\"x\"]\n{line}\n")).unwrap()["a"].network;
+    assert_eq!(
+        [network(""), network("network = \"isolated\""), network("network = \"none\"")],
+        [Network::Isolated, Network::Isolated, Network::None]
+    );
 }
 
 #[test]
@@ -96,12 +139,12 @@ fn a_fault_of_what_is_missing_or_wrong_in_the_agent_itself_names_its_line() {
         ("[agents.a]\nharness = \"command\"\ncommand = [\"\"]\nnetwork = \"none\"\n", 3, "empty"),
         ("[agents.a]\nharness = \"command\"\ncommand = [\"x\", \"a\\u0000b\"]\nnetwork = \"none\"\n", 3, "NUL"),
         ("[agents.a]\nharness = \"command\"\ncommand = \"x\"\nnetwork = \"none\"\n", 3, "sequence"),
-        ("[agents.a]\nharness = \"claude\"\nnetwork = \"none\"\n", 2, "not in this release"),
+        ("[agents.a]\nharness = \"claude\"\n", 1, "needs model"),
+        ("[agents.a]\nharness = \"claude\"\nmodel = \"m\"\nnetwork = \"none\"\n", 4, "needs a model"),
         ("[agents.a]\nharness = \"codex\"\nnetwork = \"none\"\n", 2, "not in this release"),
-        ("[agents.a]\nharness = \"bash\"\nnetwork = \"none\"\n", 2, "command, claude or codex"),
-        ("[agents.a]\nharness = \"command\"\ncommand = [\"x\"]\n", 1, "isolated"),
-        ("[agents.a]\nharness = \"command\"\ncommand = [\"x\"]\nnetwork = \"open\"\n", 4, "egress"),
-        ("[agents.a]\nharness = \"command\"\ncommand = [\"x\"]\nnetwork = \"some\"\n", 4, "none, isolated or open"),
+        ("[agents.a]\nharness = \"bash\"\nnetwork = \"none\"\n", 2, "has command"),
+        ("[agents.a]\nharness = \"command\"\ncommand = [\"x\"]\nnetwork = \"open\"\n", 4, "not in this release"),
+        ("[agents.a]\nharness = \"command\"\ncommand = [\"x\"]\nnetwork = \"some\"\n", 4, "has none and isolated"),
         ("agents = 3\n", 1, ""),
         ("[agents]\na = 3\n", 2, ""),
         ("[agents.a", 1, ""),

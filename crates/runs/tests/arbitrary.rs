@@ -70,12 +70,16 @@ pub(crate) fn agent() -> impl Strategy<Value = Agent> {
         cpus: f64::from(cpus) / 8.0,
         ..Limits::default()
     });
-    let texts = (text(), text(), text(), vec(text(), 1..4), option::of(text()));
-    (texts, kinds, limits, option::of(1..4_u32)).prop_map(|((id, name, description, command, model), (sandbox, network), limits, attempts)| Agent {
+    let harness = prop_oneof![
+        vec(text(), 1..4).prop_map(|command| Harness::Command { command }),
+        (option::of(text()), option::of(any::<u32>())).prop_map(|(permission_mode, max_turns)| Harness::Claude { permission_mode, max_turns }),
+    ];
+    let texts = (text(), text(), text(), harness, option::of(text()));
+    (texts, kinds, limits, option::of(1..4_u32)).prop_map(|((id, name, description, harness, model), (sandbox, network), limits, attempts)| Agent {
         id,
         name,
         description,
-        harness: Harness::Command { command },
+        harness,
         model,
         sandbox,
         network,
@@ -110,10 +114,17 @@ fn class() -> impl Strategy<Value = FailureClass> {
 pub(crate) fn later() -> impl Strategy<Value = Event> {
     let claimed = (any::<u64>(), id(), text(), text()).prop_map(|(epoch, claim, host, worker)| Claimed { epoch, claim, host, worker });
     let output = (vec(frame(), 0..5), any::<u64>(), json()).prop_map(|(frames, journal, parser)| Output { frames, journal, parser });
-    let failed =
-        (text(), text(), any::<bool>(), text(), any::<bool>(), metrics()).prop_map(|(error, error_type, started, content, truncated, metrics)| {
-            Event::Failed { error, error_type, started, content, truncated, metrics }
-        });
+    let failed = (text(), text(), any::<bool>(), text(), any::<bool>(), metrics(), vec(tool(), 0..3)).prop_map(
+        |(error, error_type, started, content, truncated, metrics, tools)| Event::Failed {
+            error,
+            error_type,
+            started,
+            content,
+            truncated,
+            metrics,
+            tools,
+        },
+    );
     prop_oneof![
         4 => claimed.prop_map(Event::Claimed),
         8 => (any::<u32>(), text(), text()).prop_map(|(attempt, name, host)| Event::SandboxRequested(Requested { attempt, name, host })),
@@ -125,8 +136,8 @@ pub(crate) fn later() -> impl Strategy<Value = Event> {
         4 => (any::<u32>(), class(), text(), any::<i64>())
             .prop_map(|(attempt, class, error, retry_at)| Event::AttemptFailed { attempt, class, error, retry_at }),
         4 => (text(), any::<u64>(), option::of(text())).prop_map(|(checkpoint, bytes, conversation)| Event::CheckpointSaved { checkpoint, bytes, conversation }),
-        2 => (text(), text(), any::<bool>(), metrics())
-            .prop_map(|(content, content_type, truncated, metrics)| Event::Completed { content, content_type, truncated, metrics }),
+        2 => (text(), text(), any::<bool>(), metrics(), vec(tool(), 0..3))
+            .prop_map(|(content, content_type, truncated, metrics, tools)| Event::Completed { content, content_type, truncated, metrics, tools }),
         1 => failed,
         1 => text().prop_map(|reason| Event::Cancelled { reason }),
     ]

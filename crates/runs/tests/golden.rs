@@ -97,6 +97,7 @@ fn what_may_be_absent_is_read_as_its_default() {
         content: String::new(),
         truncated: false,
         metrics: Metrics::default(),
+        tools: Vec::new(),
     };
     assert_eq!(failed, bare);
 }

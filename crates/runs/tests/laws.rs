@@ -141,7 +141,7 @@ fn failure() -> Event {
 fn verdict(completed: bool) -> Verdict {
     let (content, metrics) = (String::new(), Metrics::default());
     if completed {
-        return Verdict::Completed { content, content_type: "text/plain".into(), truncated: false, metrics };
+        return Verdict::Completed { content, content_type: "text/plain".into(), truncated: false, metrics, tools: Vec::new() };
     }
-    Verdict::Failed { error: "exit 3".into(), error_type: "harness".into(), started: true, content, truncated: false, metrics }
+    Verdict::Failed { error: "exit 3".into(), error_type: "harness".into(), started: true, content, truncated: false, metrics, tools: Vec::new() }
 }

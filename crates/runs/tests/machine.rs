@@ -34,8 +34,8 @@ fn events() -> Vec<Event> {
         Event::HandedOver { reason: String::new() },
         Event::AttemptFailed { attempt: 1, class: FailureClass::Setup, error: String::new(), retry_at: 0 },
         Event::CheckpointSaved { checkpoint: "c".into(), bytes: 0, conversation: None },
-        Event::Completed { content: content.clone(), content_type: String::new(), truncated: false, metrics: metrics.clone() },
-        Event::Failed { error: String::new(), error_type: String::new(), started: true, content, truncated: false, metrics },
+        Event::Completed { content: content.clone(), content_type: String::new(), truncated: false, metrics: metrics.clone(), tools: Vec::new() },
+        Event::Failed { error: String::new(), error_type: String::new(), started: true, content, truncated: false, metrics, tools: Vec::new() },
         Event::Cancelled { reason: String::new() },
     ]
 }

@@ -187,9 +187,17 @@ impl World {
             (_, Seen::Ended) => {
                 let (content, metrics) = (String::new(), Metrics::default());
                 let verdict = if self.well {
-                    Verdict::Completed { content, content_type: "text/plain".into(), truncated: false, metrics }
+                    Verdict::Completed { content, content_type: "text/plain".into(), truncated: false, metrics, tools: Vec::new() }
                 } else {
-                    Verdict::Failed { error: "e".into(), error_type: "harness".into(), started: true, content, truncated: false, metrics }
+                    Verdict::Failed {
+                        error: "e".into(),
+                        error_type: "harness".into(),
+                        started: true,
+                        content,
+                        truncated: false,
+                        metrics,
+                        tools: Vec::new(),
+                    }
                 };
                 decide::finish(verdict, Some(decide::Checkpoint { id: "c".into(), bytes: 1, conversation: None }))
             }

@@ -1,4 +1,4 @@
-//! Cancelling: waiting, running, ended, unknown; from any instance (the contract's section 3).
+//! Cancelling: waiting, running, ended, unknown; from any instance (docs/API.md).
 
 use e2e::http::{ENDED, Http, Submit, body, text};
 use e2e::unique;

@@ -1,4 +1,4 @@
-//! A retry gets the run that it already started; anything else under the same key is refused (the contract's section 2).
+//! A retry gets the run that it already started; anything else under the same key is refused (docs/API.md).
 
 use e2e::http::{Http, Submit, body, refused, text};
 use e2e::unique;

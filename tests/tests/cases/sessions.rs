@@ -1,4 +1,4 @@
-//! Sessions: one owner, one turn at a time in order of acceptance, one workspace (the contract's sections 1 and 3).
+//! Sessions: one owner, one turn at a time in order of acceptance, one workspace (docs/API.md).
 
 use e2e::http::{ENDED, Http, Submit, body, list, refused, text};
 use e2e::unique;

@@ -1,4 +1,4 @@
-//! Streams: each frame once, in order, from any instance, after any index (the contract's section 4).
+//! Streams: each frame once, in order, from any instance, after any index (docs/API.md).
 
 use e2e::http::{Http, Submit, body, frames, list};
 use e2e::unique;

@@ -1,4 +1,4 @@
-//! Submitting: the modes, what is refused and in what words (the contract's section 1).
+//! Submitting: the modes, what is refused and in what words (docs/API.md).
 
 use std::time::{Duration, Instant};
 

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::{Checkpoints, pack};
+use crate::harness::launch::KEEPS;
 use crate::sandbox::Paths;
 
 /// `ROOT/SESSION/NAME.tar.zst`; an id is the path below the root.
@@ -35,15 +36,19 @@ impl Folder {
 
 #[async_trait]
 impl Checkpoints for Folder {
-    async fn save(&self, session: Uuid, name: &str, sandbox: &Paths) -> io::Result<(String, u64)> {
+    async fn save(&self, session: Uuid, name: &str, sandbox: &Paths, keeps: &'static [&'static str]) -> io::Result<(String, u64)> {
         let id = format!("{session}/{name}.tar.zst");
         let (file, sandbox) = (self.file(&id)?, sandbox.folder.clone());
-        let bytes = blocking(move || write(&file, &sandbox)).await?;
+        let bytes = blocking(move || write(&file, &sandbox, keeps)).await?;
         Ok((id, bytes))
     }
 
     fn restore(&self, checkpoint: &str, sandbox: &Paths) -> io::Result<()> {
-        pack::unpack(File::open(self.file(checkpoint)?)?, &sandbox.folder, &PARTS)
+        let unread = |error: io::Error| {
+            let text = format!("the checkpoint {checkpoint} cannot be read on this host: {error}. All workers need the same SANDLOG_CHECKPOINTS");
+            io::Error::new(error.kind(), text)
+        };
+        pack::unpack(File::open(self.file(checkpoint)?).map_err(unread)?, &sandbox.folder, &parts(&KEEPS))
     }
 
     async fn keep_only(&self, session: Uuid, keep: &[&str]) -> io::Result<()> {
@@ -68,15 +73,17 @@ impl Checkpoints for Folder {
 }
 
 /// What a checkpoint has of a sandbox's folder.
-const PARTS: [&str; 1] = ["workspace"];
+fn parts(keeps: &[&'static str]) -> Vec<&'static str> {
+    ["workspace"].iter().chain(keeps).copied().collect()
+}
 
 /// Whole and durable under its name, or not there at all.
-fn write(file: &Path, sandbox: &Path) -> io::Result<u64> {
+fn write(file: &Path, sandbox: &Path, keeps: &[&'static str]) -> io::Result<u64> {
     let folder = file.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder)?;
     let part = file.with_extension(format!("part-{}", Uuid::new_v4().simple()));
     let written = (|| {
-        let target = pack::pack(sandbox, &PARTS, File::create(&part)?)?;
+        let target = pack::pack(sandbox, &parts(keeps), File::create(&part)?)?;
         target.sync_all()?;
         let bytes = target.metadata()?.len();
         fs::rename(&part, file)?;

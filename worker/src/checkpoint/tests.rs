@@ -43,7 +43,7 @@ async fn a_workspace_comes_back_as_it_was() {
     fs::write(from.join("run.sh"), "#!/bin/sh\n").unwrap();
     fs::set_permissions(from.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink("deep/er", from.join("link")).unwrap();
-    let (id, bytes) = checkpoints.save(Uuid::nil(), "run-1", &from_paths).await.unwrap();
+    let (id, bytes) = checkpoints.save(Uuid::nil(), "run-1", &from_paths, &[]).await.unwrap();
     assert!(bytes > 0);
     checkpoints.restore(&id, &to_paths).unwrap();
     assert_eq!(fs::read(to.join("deep/er/bytes")).unwrap(), [0, 159, 146, 150]);
@@ -71,7 +71,7 @@ async fn a_hostile_workspace_reaches_nothing_outside_and_ends_nothing() {
     fs::write(from.join("shut/inside"), "kept").unwrap();
     fs::set_permissions(from.join("shut"), fs::Permissions::from_mode(0o000)).unwrap();
 
-    let (id, _) = checkpoints.save(Uuid::nil(), "run-1", &from_paths).await.unwrap();
+    let (id, _) = checkpoints.save(Uuid::nil(), "run-1", &from_paths, &[]).await.unwrap();
     checkpoints.restore(&id, &to_paths).unwrap();
     assert_eq!(fs::read_link(to.join("way-out")).unwrap(), outside);
     assert!(fs::symlink_metadata(to.join("file-out")).unwrap().is_symlink());
@@ -82,13 +82,36 @@ async fn a_hostile_workspace_reaches_nothing_outside_and_ends_nothing() {
 }
 
 #[tokio::test]
+async fn a_file_of_many_names_stays_one_file() {
+    let (folder, checkpoints) = checkpoints();
+    let ((from_paths, from), (to_paths, to)) = (sandbox(folder.path(), "from"), sandbox(folder.path(), "to"));
+    // Not to be compressed.
+    let mut state = 1u32;
+    let mut byte = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    };
+    let bytes: Vec<u8> = (0..100_000).map(|_| byte()).collect();
+    fs::create_dir(from.join("deep")).unwrap();
+    fs::write(from.join("deep/one"), &bytes).unwrap();
+    for n in 0..50 {
+        fs::hard_link(from.join("deep/one"), from.join(format!("{n}"))).unwrap();
+    }
+    let (id, size) = checkpoints.save(Uuid::nil(), "run-1", &from_paths, &[]).await.unwrap();
+    assert!(size < 200_000, "{size}");
+    checkpoints.restore(&id, &to_paths).unwrap();
+    assert_eq!(fs::read(to.join("deep/one")).unwrap(), bytes);
+    assert_eq!(std::os::unix::fs::MetadataExt::nlink(&fs::metadata(to.join("7")).unwrap()), 51);
+}
+
+#[tokio::test]
 async fn only_the_named_checkpoints_of_a_session_are_kept() {
     let (folder, checkpoints) = checkpoints();
     let (mine, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
     let (workspace, _) = sandbox(folder.path(), "sandbox");
-    let (first, _) = checkpoints.save(mine, "a-1", &workspace).await.unwrap();
-    let (second, _) = checkpoints.save(mine, "b-1", &workspace).await.unwrap();
-    let (others, _) = checkpoints.save(other, "c-1", &workspace).await.unwrap();
+    let (first, _) = checkpoints.save(mine, "a-1", &workspace, &[]).await.unwrap();
+    let (second, _) = checkpoints.save(mine, "b-1", &workspace, &[]).await.unwrap();
+    let (others, _) = checkpoints.save(other, "c-1", &workspace, &[]).await.unwrap();
     checkpoints.keep_only(mine, &[&second]).await.unwrap();
     let there = |id: &str| checkpoints.restore(id, &workspace).is_ok();
     assert!(!there(&first) && there(&second) && there(&others));
@@ -102,8 +125,8 @@ async fn only_the_named_checkpoints_of_a_session_are_kept() {
 async fn who_tidies_up_late_leaves_a_later_turns_checkpoint() {
     let (folder, checkpoints) = checkpoints();
     let (sandbox, _) = sandbox(folder.path(), "sandbox");
-    let (first, _) = checkpoints.save(Uuid::nil(), "a-1-1", &sandbox).await.unwrap();
-    let (second, _) = checkpoints.save(Uuid::nil(), "b-1-2", &sandbox).await.unwrap();
+    let (first, _) = checkpoints.save(Uuid::nil(), "a-1-1", &sandbox, &[]).await.unwrap();
+    let (second, _) = checkpoints.save(Uuid::nil(), "b-1-2", &sandbox, &[]).await.unwrap();
     let half_written = folder.path().join("checkpoints").join(Uuid::nil().to_string()).join("b-1-2.tar.part-0");
     fs::write(&half_written, "").unwrap();
     // A worker that stood still between the end of its turn and this.
@@ -123,4 +146,36 @@ async fn no_id_leads_out_of_the_folder() {
         let error = checkpoints.restore(id, &paths).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{id}");
     }
+}
+
+const KEEPS: &[&str] = &["home/.claude/projects"];
+
+#[tokio::test]
+async fn what_a_harness_keeps_comes_back_and_nothing_else_of_its_home() {
+    let (folder, checkpoints) = checkpoints();
+    let ((from, _), (to, _)) = (sandbox(folder.path(), "from"), sandbox(folder.path(), "to"));
+    let conversation = ".claude/projects/-workspace/c.jsonl";
+    fs::create_dir_all(from.home.join(conversation).parent().unwrap()).unwrap();
+    fs::write(from.home.join(conversation), "{}").unwrap();
+    fs::write(from.home.join(".claude.json"), "this machine's").unwrap();
+    assert!(super::has(&from, &format!("home/{conversation}")) && !super::has(&from, "home/.claude/projects"));
+    let (id, _) = checkpoints.save(Uuid::nil(), "run-1", &from, KEEPS).await.unwrap();
+    checkpoints.restore(&id, &to).unwrap();
+    assert_eq!(fs::read_to_string(to.home.join(conversation)).unwrap(), "{}");
+    assert!(!to.home.join(".claude.json").exists());
+}
+
+#[tokio::test]
+async fn a_link_on_the_way_to_what_is_kept_leads_nowhere() {
+    let (folder, checkpoints) = checkpoints();
+    let ((from, _), (to, _)) = (sandbox(folder.path(), "from"), sandbox(folder.path(), "to"));
+    // Of the host: what a checkpoint must never hold.
+    let outside = folder.path().join("outside");
+    fs::create_dir_all(outside.join("projects/-workspace")).unwrap();
+    fs::write(outside.join("projects/-workspace/c.jsonl"), "secret").unwrap();
+    symlink(&outside, from.home.join(".claude")).unwrap();
+    assert!(!super::has(&from, "home/.claude/projects/-workspace/c.jsonl"));
+    let (id, _) = checkpoints.save(Uuid::nil(), "run-1", &from, KEEPS).await.unwrap();
+    checkpoints.restore(&id, &to).unwrap();
+    assert!(!to.home.join(".claude").exists());
 }

@@ -6,7 +6,8 @@ use tracing::warn;
 
 use super::ledger::{LetGo, Written};
 use super::turn::Turn;
-use crate::harness::Ending;
+use crate::checkpoint;
+use crate::harness::{Ending, Said, launch};
 
 impl Turn<'_> {
     /// Whether the turn is done; if not, something came in between and the loop decides again.
@@ -20,9 +21,15 @@ impl Turn<'_> {
             Ending::Judged(judged) => match self.checkpoint().await {
                 Ok(checkpoint) => {
                     let verdict = match judged.outcome {
-                        Ok(()) => {
-                            let (content, truncated) = self.ledger.content.clone().take();
-                            Verdict::Completed { content, content_type: "str".into(), truncated, metrics: judged.metrics }
+                        Ok(said) => {
+                            let Said { content, content_type, truncated } = said.unwrap_or_else(|| self.streamed());
+                            Verdict::Completed {
+                                content,
+                                content_type: content_type.into(),
+                                truncated,
+                                metrics: judged.metrics,
+                                tools: self.ledger.tools.clone().take(),
+                            }
                         }
                         Err((error, error_type)) => self.failed(error, error_type, judged.metrics),
                     };
@@ -41,18 +48,34 @@ impl Turn<'_> {
         Ok(self.ledger.finish(vec![decide::cancelled()], None).await? == Written::Yes)
     }
 
+    /// All that it said is the answer.
+    fn streamed(&self) -> Said {
+        let (content, truncated) = self.ledger.content.clone().take();
+        Said { content, content_type: "str", truncated }
+    }
+
     fn failed(&self, error: String, error_type: String, metrics: Metrics) -> Verdict {
         let (content, truncated) = self.ledger.content.clone().take();
-        Verdict::Failed { error, error_type, started: self.ledger.run.started_at.is_some(), content, truncated, metrics }
+        Verdict::Failed {
+            error,
+            error_type,
+            started: self.ledger.run.started_at.is_some(),
+            content,
+            truncated,
+            metrics,
+            tools: self.ledger.tools.clone().take(),
+        }
     }
 
     async fn checkpoint(&self) -> std::io::Result<Checkpoint> {
         let place = self.place().ok_or_else(|| std::io::Error::other("no sandbox"))?;
-        let paths = self.sandboxes.paths(&place).await;
+        let (agent, paths) = (&self.ledger.run.submitted.agent, self.sandboxes.paths(&place).await);
         // Each claim writes its own: a holder that lost its lease while it was packing must not replace what the next one has committed.
         let name = format!("{}-{}", place.name, self.claim.epoch);
-        let (id, bytes) = self.parts.checkpoints.save(place.session, &name, &paths).await?;
-        Ok(Checkpoint { id, bytes, conversation: None })
+        let (id, bytes) = self.parts.checkpoints.save(place.session, &name, &paths, launch::keeps(agent)).await?;
+        // One that never began cannot be taken up: the next turn begins it.
+        let began = launch::conversation(agent, place.session).filter(|conversation| checkpoint::has(&paths, &conversation.file));
+        Ok(Checkpoint { id, bytes, conversation: began.map(|conversation| conversation.id) })
     }
 
     async fn finish(&mut self, verdict: Verdict, checkpoint: Option<Checkpoint>) -> Result<bool, LetGo> {

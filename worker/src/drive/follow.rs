@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::finish::broken;
 use super::ledger::{LetGo, Written};
-use super::turn::Turn;
-use crate::harness::{Ending, OUTPUT_LIMIT, Reading};
+use super::turn::{Pause, Turn};
+use crate::harness::{Ending, Reading};
 use crate::sandbox::{Attached, Body, Orders, Record, SandboxError};
 
 /// A batch is written when it is this old or this large.
@@ -17,6 +17,8 @@ const AGE: Duration = Duration::from_millis(15);
 const SIZE: u64 = 64 * 1024;
 /// Journal that made no frame is committed too, before the runner stops reading for want of it.
 const SILENT: u64 = 1024 * 1024;
+/// How long after its time limit a turn may still be followed.
+const OVERDUE: Duration = Duration::from_secs(60);
 
 pub(super) enum Followed {
     Ended(Ending),
@@ -30,14 +32,24 @@ pub(super) enum Followed {
 struct Batch {
     frames: Vec<Frame>,
     bytes: u64,
-    /// Where the journal was read to.
+    /// Where a commit may end, and where the journal was read to: a line in pieces is committed whole.
     journal: u64,
+    read: u64,
     due: Instant,
+}
+
+/// Standard input, closed after its last piece. A repeat of what the runner has already is harmless.
+async fn tell(orders: &Orders, input: Vec<Vec<u8>>) {
+    let last = input.len().saturating_sub(1);
+    for (n, piece) in input.into_iter().enumerate() {
+        orders.inbox(n as u64, piece, n == last).await;
+    }
 }
 
 impl Turn<'_> {
     pub(super) async fn follow(&mut self) -> Result<Followed, LetGo> {
         let Some(place) = self.place() else { return Ok(Followed::Interrupted) };
+        let input = self.input().await?;
         let attached = self.sandboxes.attach(&place, self.claim.epoch, self.ledger.run.journal).await;
         let Attached { mut records, orders } = match attached {
             Ok(attached) => attached,
@@ -46,13 +58,18 @@ impl Turn<'_> {
             Err(_) => return Ok(Followed::NoExit),
         };
         let run = &self.ledger.run;
-        let mut reading = Reading::resume(&run.submitted.agent, &run.parser, run.started_at);
-        let mut batch = Batch { frames: Vec::new(), bytes: 0, journal: run.journal, due: Instant::now() };
-        // A repeat of what the runner has already is harmless.
-        orders.inbox(0, run.submitted.input.message.clone().into_bytes(), true).await;
+        let mut reading = Reading::resume(&run.submitted, &run.parser, run.started_at);
+        let mut batch = Batch { frames: Vec::new(), bytes: 0, journal: run.journal, read: run.journal, due: Instant::now() };
+        tell(&orders, input).await;
         orders.alive().await;
+        // The time limit is the runner's own. One that stands still is passed by.
+        let overdue = Instant::now() + Duration::from_millis(self.ledger.run.submitted.agent.limits.time) + OVERDUE;
         let (mut beats, mut killed) = (self.word.borrow().beats, false);
         loop {
+            if let Some(word) = reading.stop().filter(|_| !killed) {
+                killed = true;
+                orders.kill(word, Duration::ZERO).await;
+            }
             tokio::select! {
                 biased;
                 changed = self.word.changed() => {
@@ -70,6 +87,11 @@ impl Turn<'_> {
                         return Ok(Followed::Interrupted);
                     }
                 }
+                () = sleep_until(overdue) => {
+                    self.flush(&mut batch, &reading, &orders).await?;
+                    self.stop("time_limit", &mut Pause::default()).await?;
+                    return Ok(Followed::Interrupted);
+                }
                 () = sleep_until(batch.due), if !batch.frames.is_empty() => self.flush(&mut batch, &reading, &orders).await?,
                 record = records.recv() => match record {
                     None | Some(Err(SandboxError::Unreachable(_) | SandboxError::Io { .. })) => {
@@ -81,10 +103,6 @@ impl Turn<'_> {
                     Some(Ok((record, end))) => {
                         if let Some(ending) = self.take(record, end, &mut batch, &mut reading, &orders).await? {
                             return Ok(Followed::Ended(ending));
-                        }
-                        if reading.is_over_limit() && !killed {
-                            killed = true;
-                            orders.kill(OUTPUT_LIMIT, Duration::ZERO).await;
                         }
                     }
                 },
@@ -108,14 +126,18 @@ impl Turn<'_> {
         match record.body {
             Body::Started => self.started(end).await?,
             Body::Exit(exit) => {
-                // Never committed: whoever comes next has to find it.
+                // Never committed: whoever comes next has to find it. All before it is, also a line that it cut off.
+                batch.journal = batch.read;
                 self.flush(batch, reading, orders).await?;
                 return Ok(Some(reading.judge(&exit, record.at_ms, &self.ledger.run.submitted.agent.limits)));
             }
             _ => {}
         }
-        batch.journal = end;
-        if batch.bytes >= SIZE || end - self.ledger.run.journal >= SILENT {
+        batch.read = end;
+        if reading.is_whole() {
+            batch.journal = end;
+        }
+        if batch.bytes >= SIZE || batch.journal - self.ledger.run.journal >= SILENT {
             self.flush(batch, reading, orders).await?;
         }
         Ok(None)

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use adapters::{AppendError, Claim, Driver, Finish, Holding, LogError, Place, Ring, Signal, Signals};
 use runs::decide::Checkpoint;
-use runs::{Content, Event, Frame, Recorded, Run};
-use tracing::warn;
+use runs::{Content, Event, Frame, Recorded, Run, Tools};
+use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::Parts;
@@ -44,6 +44,8 @@ pub(crate) struct Ledger {
     pub(crate) run: Run,
     /// What the current attempt said, bounded.
     pub(crate) content: Content,
+    /// And the tools that it called, bounded too.
+    pub(crate) tools: Tools,
 }
 
 impl Ledger {
@@ -53,7 +55,7 @@ impl Ledger {
         let first = patiently("read the log", || driver.events(claim.run_id, 0, 1)).await?;
         let run = Run::start(first.first().ok_or(LetGo::Over)?).map_err(|error| LetGo::Unreadable(error.into()))?;
         let holding = Holding { session: claim.session, claim: claim.claim };
-        let mut ledger = Self { driver, signals, ring, run_id: claim.run_id, holding, run, content: Content::default() };
+        let mut ledger = Self { driver, signals, ring, run_id: claim.run_id, holding, run, content: Content::default(), tools: Tools::default() };
         ledger.refresh().await?;
         Ok(ledger)
     }
@@ -81,11 +83,15 @@ impl Ledger {
 
     fn fold(&mut self, recorded: Recorded) -> Result<(), LetGo> {
         match &recorded.event {
-            Event::SandboxRequested(_) => self.content.clear(),
+            Event::SandboxRequested(_) => {
+                self.content.clear();
+                self.tools.clear();
+            }
             Event::Output(output) => output.frames.iter().for_each(|frame| {
                 if let Frame::RunContent { content: Some(text), .. } = frame {
                     self.content.push(text);
                 }
+                self.tools.see(frame);
             }),
             _ => {}
         }
@@ -135,6 +141,8 @@ impl Ledger {
         let answer = tenaciously("finish", || driver.finish(finish.clone())).await;
         match answer {
             Ok(()) => {
+                let how = finish.events.last().map_or("", Event::kind);
+                info!(run.id = %self.run_id, attempt = self.run.attempt, how, "ended");
                 self.signals.send(Signal::Advanced(self.run_id));
                 Ok(Written::Yes)
             }

@@ -2,6 +2,7 @@
 
 mod finish;
 mod follow;
+mod give_up;
 mod ledger;
 mod sandbox;
 mod turn;

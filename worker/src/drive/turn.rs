@@ -1,7 +1,7 @@
 //! The loop: what the log says and what the sandbox shows give one action, until there is none.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use adapters::{Claim, Place as At};
 use runs::{Action, Event, FailureClass, Requested, Seen, next};
@@ -9,8 +9,10 @@ use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 use super::follow::Followed;
+use super::give_up::give_up;
 use super::ledger::{Ledger, LetGo, Written};
 use crate::Parts;
+use crate::harness::CANCEL;
 use crate::lease::Word;
 use crate::sandbox::{Place, SandboxError, Sandboxes};
 
@@ -38,7 +40,8 @@ pub(super) struct Turn<'a> {
 
 /// Drives a claimed run.
 pub(crate) async fn drive(parts: &Parts, claim: &Claim, word: watch::Receiver<Word>) -> Outcome {
-    let outcome = match Turn::open(parts, claim, word).await {
+    let Some(sandboxes) = parts.sandboxes.iter().find(|sandboxes| sandboxes.host() == claim.host) else { return Outcome::LetGo };
+    let outcome = match Turn::open(parts, claim, sandboxes, word).await {
         Ok(mut turn) => turn.run().await,
         Err(letting_go) => Err(letting_go),
     };
@@ -49,6 +52,13 @@ pub(crate) async fn drive(parts: &Parts, claim: &Claim, word: watch::Receiver<Wo
             info!(run.id = %claim.run_id, "lease lost");
             Outcome::LetGo
         }
+        Err(cause @ LetGo::Unreadable(_)) if claim.idle_claims >= IDLE_CLAIMS => {
+            if give_up(parts, claim, sandboxes.as_ref(), &cause).await {
+                Outcome::Ended
+            } else {
+                Outcome::LetGo
+            }
+        }
         Err(error @ LetGo::Unreadable(_)) => {
             // The lease runs out by itself; meanwhile this run holds up no other.
             warn!(run.id = %claim.run_id, error = &error as &dyn std::error::Error, "run given up for now");
@@ -58,8 +68,7 @@ pub(crate) async fn drive(parts: &Parts, claim: &Claim, word: watch::Receiver<Wo
 }
 
 impl<'a> Turn<'a> {
-    async fn open(parts: &'a Parts, claim: &'a Claim, word: watch::Receiver<Word>) -> Result<Self, LetGo> {
-        let sandboxes = parts.sandboxes.iter().find(|sandboxes| sandboxes.host() == claim.host).ok_or(LetGo::NotMine)?;
+    async fn open(parts: &'a Parts, claim: &'a Claim, sandboxes: &Arc<dyn Sandboxes>, word: watch::Receiver<Word>) -> Result<Self, LetGo> {
         let ledger = Ledger::open(parts, claim).await?;
         Ok(Self { parts, claim, sandboxes: Arc::clone(sandboxes), ledger, word, hints: 0 })
     }
@@ -68,7 +77,7 @@ impl<'a> Turn<'a> {
         if self.claim.idle_claims >= IDLE_CLAIMS {
             self.give_up_attempt().await?;
         }
-        let mut pause = Pause::default();
+        let (mut pause, mut silent) = (Pause::default(), None);
         loop {
             let word = *self.word.borrow_and_update();
             if word.lost {
@@ -80,11 +89,15 @@ impl<'a> Turn<'a> {
             }
             self.follow_hints().await?;
             let seen = match self.look().await {
-                Ok(seen) => seen,
+                Ok(seen) => {
+                    silent = None;
+                    seen
+                }
                 Err(SandboxError::Fenced { .. }) => return Err(LetGo::NotMine),
                 Err(error) => {
                     warn!(run.id = %self.ledger.run_id, error = &error as &dyn std::error::Error, "cannot look at the sandbox; trying again");
-                    pause.take().await;
+                    let silent = silent.get_or_insert_with(Instant::now).elapsed();
+                    self.unseen(silent, &mut pause).await?;
                     continue;
                 }
             };
@@ -104,7 +117,7 @@ impl<'a> Turn<'a> {
                     }
                     Followed::Interrupted => Ok(false),
                 },
-                Action::Stop => self.stop(&mut pause).await.map(|()| false),
+                Action::Stop => self.stop(CANCEL, &mut pause).await.map(|()| false),
                 Action::Cancel => self.cancelled().await,
                 Action::Fail(class) => self.fail(class, lost(class)).await,
                 Action::Wait { until } => {
@@ -147,15 +160,26 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// A runner that is there and does not answer holds up its run only until the end is wished for, or until it has been silent for as long as a runner
+    /// waits for its worker. Stopping goes past it, and the next look sees what is left.
+    async fn unseen(&mut self, silent: Duration, pause: &mut Pause) -> Result<(), LetGo> {
+        if self.ledger.run.cancel_requested || silent > self.parts.options.dead_man {
+            self.stop(CANCEL, pause).await
+        } else {
+            pause.take().await;
+            Ok(())
+        }
+    }
+
     async fn request(&mut self, attempt: u32) -> Result<(), LetGo> {
         let (name, host) = (format!("{}-{attempt}", self.ledger.run_id), self.sandboxes.host().to_owned());
         let place = At::At { host: host.clone(), sandbox: name.clone(), attempt };
         self.ledger.place(Event::SandboxRequested(Requested { attempt, name, host }), place).await.map(drop)
     }
 
-    async fn stop(&mut self, pause: &mut Pause) -> Result<(), LetGo> {
+    pub(super) async fn stop(&mut self, reason: &str, pause: &mut Pause) -> Result<(), LetGo> {
         let Some(place) = self.place() else { return Ok(()) };
-        match self.sandboxes.stop(&place, self.claim.epoch, crate::harness::CANCEL, self.parts.options.grace).await {
+        match self.sandboxes.stop(&place, self.claim.epoch, reason, self.parts.options.grace).await {
             Ok(()) => Ok(()),
             Err(SandboxError::Fenced { .. }) => Err(LetGo::NotMine),
             Err(error) => {
@@ -168,7 +192,7 @@ impl<'a> Turn<'a> {
 
     async fn give_up_attempt(&mut self) -> Result<(), LetGo> {
         if self.is_here() {
-            self.stop(&mut Pause::default()).await?;
+            self.stop("workers_lost", &mut Pause::default()).await?;
         }
         self.fail(FailureClass::WorkersLost, lost(FailureClass::WorkersLost)).await.map(drop)
     }

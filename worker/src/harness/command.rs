@@ -5,18 +5,16 @@ use runs::{Frame, Metrics, visible};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Parser;
 use super::exit::Judged;
+use super::tail::Tail;
+use super::{Parser, exit};
 use crate::sandbox::{Body, Exit};
-
-/// How much of the end of standard error is kept.
-const ERROR_TAIL: usize = 4096;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Command {
     /// The end of standard error.
     #[serde(default)]
-    error: String,
+    error: Tail,
     /// The start of a character that a piece of a long line was cut in.
     #[serde(default)]
     cut: Vec<u8>,
@@ -53,9 +51,7 @@ impl Parser for Command {
         match body {
             Body::Out { bytes, end_of_line } => self.out(bytes, *end_of_line),
             Body::Err { bytes, .. } => {
-                self.error.push_str(&visible(bytes));
-                let cut = self.error.ceil_char_boundary(self.error.len().saturating_sub(ERROR_TAIL));
-                self.error.drain(..cut);
+                self.error.push(bytes);
                 Vec::new()
             }
             // What was cut off by the end is shown as it is.
@@ -69,17 +65,9 @@ impl Parser for Command {
     }
 
     fn judge(&self, exit: &Exit) -> Judged {
-        let outcome = match (exit.code, exit.signal) {
-            (Some(0), _) => Ok(()),
-            (code, signal) => {
-                let how = match (code, signal) {
-                    (Some(code), _) => format!("exit code {code}"),
-                    (None, Some(signal)) => format!("signal {signal}"),
-                    (None, None) => "no exit status".into(),
-                };
-                let error = if self.error.trim().is_empty() { format!("the command ended with {how}") } else { self.error.trim_end().into() };
-                Err((error, "command_failed".into()))
-            }
+        let outcome = match exit.code {
+            Some(0) => Ok(None),
+            _ => Err((self.error.or(format!("the command ended with {}", exit::how(exit))), "command_failed".into())),
         };
         Judged { outcome, metrics: Metrics::default() }
     }

@@ -9,11 +9,28 @@ use crate::sandbox::Exit;
 pub(crate) const CANCEL: &str = "cancel";
 pub(crate) const OUTPUT_LIMIT: &str = "output_limit";
 
-/// What a harness that ended by itself came to.
+/// What a harness that ended by itself came to: its answer, where that is another than all it said, or the error and its type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    pub outcome: Result<(), (String, String)>,
+    pub outcome: Result<Option<Said>, (String, String)>,
     pub metrics: Metrics,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    pub content: String,
+    pub content_type: &'static str,
+    pub truncated: bool,
+}
+
+/// Why a harness that goes on by itself is to be ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stop {
+    /// In the order to kill.
+    pub(crate) word: &'static str,
+    pub(crate) error: String,
+    pub(crate) error_type: &'static str,
 }
 
 /// How a turn ended, as its journal tells.
@@ -38,6 +55,15 @@ impl Ending {
             metrics.duration = metrics.duration.or(timed.duration);
         }
         self
+    }
+}
+
+/// How it ended, for people.
+pub(super) fn how(exit: &Exit) -> String {
+    match (exit.code, exit.signal) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "no exit status".into(),
     }
 }
 

@@ -1,25 +1,37 @@
 //! From a journal's records to frames and a verdict. Pure: frames are a function of the journal's prefix, whoever reads it and however it is cut.
 
+mod claude;
 mod command;
 mod exit;
+pub mod launch;
+mod tail;
 
-use runs::agents::{Agent, Harness};
-use runs::{Frame, Metrics};
+use runs::agents::Harness;
+use runs::{Frame, Metrics, Submitted};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::sandbox::{Body, Exit, Record};
+use claude::Claude;
 use command::Command;
 #[cfg(test)]
 mod tests;
 
-pub use exit::Ending;
 pub(crate) use exit::{CANCEL, OUTPUT_LIMIT};
+pub use exit::{Ending, Said};
 
 /// What one kind of harness makes of its output. The state is part of every commit, so it is small, and a release reads that of the one before.
 pub(crate) trait Parser: Send + Sync {
     fn read(&mut self, body: &Body) -> Vec<Frame>;
+    /// Whether a commit may end here. Where not, the record that follows is part of what this one began, and no frame comes before that is done.
+    fn is_whole(&self) -> bool {
+        true
+    }
     fn state(&self) -> Value;
+    /// Whether it is to be ended: nothing good can come any more.
+    fn stop(&self) -> Option<exit::Stop> {
+        None
+    }
     /// How the turn ended, of a harness that ended by itself.
     fn judge(&self, exit: &Exit) -> exit::Judged;
 }
@@ -28,6 +40,8 @@ pub(crate) trait Parser: Send + Sync {
 pub struct Reading {
     parser: Box<dyn Parser>,
     kept: Kept,
+    /// Where a commit may end, while what was read last is only a part of something.
+    before: Option<Value>,
     limit: u64,
     /// What stood in the way of the harness's start.
     not_started: Option<String>,
@@ -55,18 +69,29 @@ struct State {
 
 impl Reading {
     /// From where the log is: `state` is what the last commit holds, `Null` at the start.
-    pub fn resume(agent: &Agent, state: &Value, started_at: Option<i64>) -> Self {
+    pub fn resume(submitted: &Submitted, state: &Value, started_at: Option<i64>) -> Self {
         let State { mut kept, harness, .. } =
             State::deserialize(state).unwrap_or_else(|_| State { v: 1, kept: Kept::default(), harness: Value::Null });
         // A start that the log has, but no output after it: the log's clock has to do.
         kept.started = kept.started.or_else(|| started_at.and_then(|at| u64::try_from(at).ok()));
-        let parser = match &agent.harness {
+        let parser: Box<dyn Parser> = match &submitted.agent.harness {
             Harness::Command { .. } => Box::new(Command::resume(&harness)),
+            Harness::Claude { .. } => Box::new(Claude::resume(&harness, submitted.input.output_schema.is_some())),
         };
-        Self { parser, kept, limit: agent.limits.output, not_started: None, not_set_up: None }
+        Self { parser, kept, before: None, limit: submitted.agent.limits.output, not_started: None, not_set_up: None }
     }
 
+    /// What a commit holds. It belongs to the end of the last record after which the reading [is whole](Self::is_whole).
     pub fn state(&self) -> Value {
+        self.before.clone().unwrap_or_else(|| self.now())
+    }
+
+    /// Whether a commit may end after the last record. A line that comes in pieces is committed whole, or read again.
+    pub fn is_whole(&self) -> bool {
+        self.parser.is_whole()
+    }
+
+    fn now(&self) -> Value {
         serde_json::to_value(State { v: 1, kept: self.kept.clone(), harness: self.parser.state() }).unwrap_or(Value::Null)
     }
 
@@ -78,7 +103,13 @@ impl Reading {
             Body::SetupFailed { message } => self.not_set_up = Some(message.clone()),
             _ => {}
         }
+        if self.before.is_none() && matches!(record.body, Body::Out { end_of_line: false, .. }) {
+            self.before = Some(self.now());
+        }
         let mut frames = self.parser.read(&record.body);
+        if self.parser.is_whole() {
+            self.before = None;
+        }
         for (at, frame) in frames.iter().enumerate() {
             self.kept.bytes += frame.bytes();
             if self.kept.bytes > self.limit {
@@ -90,9 +121,9 @@ impl Reading {
         frames
     }
 
-    /// Whether the run said more than it may: nothing more of it is shown, and it is to be killed.
-    pub fn is_over_limit(&self) -> bool {
-        self.kept.over
+    /// The word of the order to kill, where nothing more of the run is wanted: it said more than it may, or cannot come to anything.
+    pub fn stop(&self) -> Option<&'static str> {
+        if self.kept.over { Some(OUTPUT_LIMIT) } else { self.parser.stop().map(|stop| stop.word) }
     }
 
     /// How the turn ended.
@@ -105,6 +136,9 @@ impl Reading {
         }
         if self.kept.over {
             return Ending::failed(format!("the run said more than its limit of {} bytes", limits.output), "output_limit");
+        }
+        if let Some(stop) = self.parser.stop() {
+            return Ending::failed(stop.error, stop.error_type).timed(self.duration(at_ms));
         }
         exit::limit_or_loss(exit, limits).unwrap_or_else(|| Ending::Judged(self.parser.judge(exit))).timed(self.duration(at_ms))
     }

@@ -2,14 +2,14 @@
 
 use proptest::prelude::*;
 use runs::agents::{Agent, Harness, Limits, Network, SandboxKind};
-use runs::{FailureClass, Frame};
+use runs::{FailureClass, Frame, Input, Submitted};
 use serde_json::Value;
 
 use super::{Ending, Reading};
 use crate::sandbox::{Body, Exit, Record};
 
-fn agent(output: u64) -> Agent {
-    Agent {
+fn submitted(output: u64) -> Submitted {
+    let agent = Agent {
         id: "echo".into(),
         name: "Echo".into(),
         description: String::new(),
@@ -19,7 +19,8 @@ fn agent(output: u64) -> Agent {
         network: Network::None,
         limits: Limits { output, ..Limits::default() },
         attempts: None,
-    }
+    };
+    Submitted { agent, input: Input::default(), requeued_from: None }
 }
 
 /// The journal of a command that printed `out`, in pieces as a runner cuts them.
@@ -35,11 +36,11 @@ fn text(frames: &[Frame]) -> String {
 }
 
 fn judged(records: &[Record], output: u64) -> Ending {
-    let agent = agent(output);
-    let mut reading = Reading::resume(&agent, &Value::Null, None);
+    let submitted = submitted(output);
+    let mut reading = Reading::resume(&submitted, &Value::Null, None);
     records.iter().for_each(|record| drop(reading.read(record)));
     match records.last() {
-        Some(Record { at_ms, body: Body::Exit(exit) }) => reading.judge(exit, *at_ms, &agent.limits),
+        Some(Record { at_ms, body: Body::Exit(exit) }) => reading.judge(exit, *at_ms, &submitted.agent.limits),
         other => panic!("{other:?} is no end"),
     }
 }
@@ -53,7 +54,7 @@ proptest! {
     fn reading_that_begins_again_anywhere_gives_the_same_frames(
         out in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..12), 0..12), limit in 1u64..200, cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
     ) {
-        let (agent, records) = (agent(limit), journal(&out, "", code(0)));
+        let (agent, records) = (submitted(limit), journal(&out, "", code(0)));
         let mut whole = Reading::resume(&agent, &Value::Null, None);
         let expected: Vec<Frame> = records.iter().flat_map(|record| whole.read(record)).collect();
         let cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(records.len())).collect();
@@ -78,7 +79,7 @@ proptest! {
         cuts.extend([0, bytes.len()]);
         cuts.sort_unstable();
         let pieces: Vec<Vec<u8>> = cuts.windows(2).map(|ends| bytes[ends[0]..ends[1]].to_vec()).collect();
-        let mut reading = Reading::resume(&agent(1 << 20), &Value::Null, None);
+        let mut reading = Reading::resume(&submitted(1 << 20), &Value::Null, None);
         let frames: Vec<Frame> = journal(&pieces, "", code(0)).iter().flat_map(|record| reading.read(record)).collect();
         prop_assert_eq!(text(&frames), said);
     }
@@ -87,7 +88,7 @@ proptest! {
 #[test]
 fn a_command_that_ends_with_zero_has_done_it_and_its_time_is_told() {
     let Ending::Judged(judged) = judged(&journal(&[b"hi\n".to_vec()], "warning", code(0)), 100) else { panic!("not judged") };
-    assert_eq!((judged.outcome, judged.metrics.duration), (Ok(()), Some(0.003)));
+    assert_eq!((judged.outcome, judged.metrics.duration), (Ok(None), Some(0.003)));
 }
 
 #[test]

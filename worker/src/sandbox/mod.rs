@@ -21,7 +21,8 @@ use uuid::Uuid;
 pub use attached::{Attached, Batch, Orders, Records, Sent};
 pub use error::SandboxError;
 pub use runner::door::Order;
-pub use runner::journal::{Body, Exit, Record};
+pub use runner::journal::{Body, Door, Exit, Record};
+pub use runner::spec::FILES;
 pub use runs::Seen;
 pub use spec::{Limits, Network, SandboxSpec};
 
@@ -84,6 +85,15 @@ pub trait Sandboxes: Send + Sync {
     /// Removes what is left of a run that has ended, whatever epoch stands: no claim of it will come.
     async fn sweep(&self, at: &Place) -> Result<(), SandboxError>;
 
+    /// For the end of a whole stack: its runner ends, whatever epoch stands. A turn that is over stays to be read by the next worker; one that is not is
+    /// ended and removed.
+    async fn retire(&self, at: &Place) -> Result<(), SandboxError>;
+
     /// Removes all of a session, its fence with it. Only for a session that will never run again.
     async fn erase(&self, session: Uuid) -> Result<(), SandboxError>;
+
+    /// Ends what the back end keeps for its sandboxes, unless some that stand need it. For the end of a host's only worker, after its sandboxes' end.
+    async fn close(&self) -> Result<(), SandboxError> {
+        Ok(())
+    }
 }

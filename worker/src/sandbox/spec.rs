@@ -38,9 +38,14 @@ impl Default for Limits {
     }
 }
 
-/// What a sandbox can reach. The model's door comes with egress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a sandbox can reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
     /// Nothing but its own loopback.
     None,
+    /// Its own loopback, where egress answers at `127.0.0.1:8787`: below `/NAME`, it is the upstream of that name.
+    Isolated {
+        /// The upstreams that it may use.
+        upstreams: Vec<String>,
+    },
 }

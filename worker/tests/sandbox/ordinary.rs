@@ -14,7 +14,7 @@ fn an_ordinary_user_can_do_all_of_it() {
     let program = std::env::current_exe().unwrap();
     let mut again = Command::new("setpriv");
     again.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
-    again.args(["sandbox::turn", "sandbox::kill", "sandbox::inside", "sandbox::limits::the_"]);
+    again.args(["sandbox::turn", "sandbox::kill", "sandbox::inside", "sandbox::limits::the_", "sandbox::egress", "sandbox::tools"]);
     again.args(["a_runner_killed", "a_dead_runner", "look_waits", "--test-threads=2"]);
     again.env("SANDLOG_TEST_ORDINARY", "1").env("TMPDIR", "/tmp").current_dir("/");
     let output = match again.output() {

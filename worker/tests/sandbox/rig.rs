@@ -1,7 +1,7 @@
 //! A data folder with a back end on it, and ways to see what the host has of a sandbox.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -26,8 +26,22 @@ impl Rig {
 
     /// With the data folder at a path below the temporary one.
     pub(crate) fn below(path: &str) -> Self {
+        Self::in_folder(tempfile::tempdir().unwrap(), path, &runner().with_file_name("sandlog-egress"))
+    }
+
+    /// With a program for egress too.
+    pub(crate) fn in_folder(folder: tempfile::TempDir, path: &str, egress: &Path) -> Self {
+        let sandboxes = open_all(&folder.path().join(path), "test", runner(), egress.to_owned());
+        let at = Place { session: Uuid::new_v4(), name: format!("{}-1", Uuid::new_v4()) };
+        Self { folder, at, sandboxes }
+    }
+
+    /// With tools for the inside.
+    pub(crate) fn with_tools(tools: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let sandboxes = open(&folder.path().join(path), "test");
+        let egress = runner().with_file_name("sandlog-egress");
+        let options = Options { deployment: "test".into(), runner: runner(), egress, bwrap: None, tools: Some(tools.to_owned()), user: USER };
+        let sandboxes = Namespace::open(&folder.path().join("data"), options).unwrap();
         let at = Place { session: Uuid::new_v4(), name: format!("{}-1", Uuid::new_v4()) };
         Self { folder, at, sandboxes }
     }
@@ -79,7 +93,10 @@ impl Drop for Rig {
         let (sandboxes, session) = (self.sandboxes.clone(), self.at.session);
         let erase = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.map(|runtime| runtime.block_on(sandboxes.erase(session)))
+            runtime.map(|runtime| {
+                let erased = runtime.block_on(sandboxes.erase(session));
+                runtime.block_on(sandboxes.close()).and(erased)
+            })
         };
         let erased = std::thread::spawn(erase).join();
         if !std::thread::panicking() {
@@ -88,12 +105,17 @@ impl Drop for Rig {
     }
 }
 
-pub(crate) fn open(data: &std::path::Path, deployment: &str) -> Namespace {
+pub(crate) fn open(data: &Path, deployment: &str) -> Namespace {
     open_with(data, deployment, runner())
 }
 
-pub(crate) fn open_with(data: &std::path::Path, deployment: &str, runner: PathBuf) -> Namespace {
-    let options = Options { deployment: deployment.into(), runner, bwrap: None, user: USER };
+pub(crate) fn open_with(data: &Path, deployment: &str, runner: PathBuf) -> Namespace {
+    let egress = runner.with_file_name("sandlog-egress");
+    open_all(data, deployment, runner, egress)
+}
+
+pub(crate) fn open_all(data: &Path, deployment: &str, runner: PathBuf, egress: PathBuf) -> Namespace {
+    let options = Options { deployment: deployment.into(), runner, egress, bwrap: None, tools: None, user: USER };
     Namespace::open(data, options).unwrap()
 }
 
@@ -106,7 +128,7 @@ pub(crate) fn runner() -> PathBuf {
         if std::env::var_os("SANDLOG_TEST_ORDINARY").is_none() {
             let mut cargo = Command::new(env!("CARGO"));
             cargo
-                .args(["build", "-q", "-p", "runner"])
+                .args(["build", "-q", "-p", "runner", "-p", "egress"])
                 .args((!cfg!(debug_assertions)).then_some("--release"))
                 .current_dir(env!("CARGO_MANIFEST_DIR"));
             assert!(cargo.status().unwrap().success());

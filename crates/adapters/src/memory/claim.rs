@@ -30,6 +30,7 @@ impl State {
         binding.holder = Some(Holder { claim, until: now.saturating_add(lease) });
         let idle_claims = binding.idle;
         binding.idle += 1;
+        let sandbox = binding.place.as_ref().filter(|placed| placed.host == best.host).map(|placed| placed.sandbox.clone());
         session.hosts.insert(best.host.clone());
         let epoch = binding.epoch;
         run.push(Event::Claimed(Claimed { epoch, claim, host: best.host.clone(), worker: request.worker.clone() }), now);
@@ -42,6 +43,7 @@ impl State {
             host: best.host,
             checkpoint: binding.checkpoint.clone(),
             conversation: binding.conversation.clone(),
+            sandbox,
             idle_claims,
         })
     }

@@ -26,6 +26,12 @@ impl Driver for Memory {
         Ok(log.iter().filter(|recorded| recorded.seq >= seq).take(limit as usize).cloned().collect())
     }
 
+    async fn tip(&self, run_id: Uuid) -> Result<Option<(u32, u32)>, LogError> {
+        let state = self.state();
+        let last = state.runs.get(&run_id).and_then(|run| run.log.last());
+        Ok(last.map(|last| (last.seq + 1, last.next_index())))
+    }
+
     async fn attachments(&self, run_id: Uuid) -> Result<Vec<Attachment>, LogError> {
         Ok(self.state().runs.get(&run_id).map(|run| run.attachments.clone()).unwrap_or_default())
     }
@@ -45,7 +51,7 @@ impl Driver for Memory {
         let binding = &mut state.append(run_id, event.clone(), now)?.binding;
         if binding.holder.as_ref().is_some_and(|holder| holder.claim == holding.claim) {
             (binding.place, binding.retry_at) = match place {
-                Place::At { host, .. } => (Some(Placed { host: host.clone(), since: now }), None),
+                Place::At { host, sandbox, .. } => (Some(Placed { host: host.clone(), sandbox: sandbox.clone(), since: now }), None),
                 Place::Nowhere { retry_at } => (None, Some(*retry_at)),
             };
         }

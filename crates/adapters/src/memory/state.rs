@@ -73,6 +73,7 @@ pub(super) struct Binding {
 #[derive(Debug)]
 pub(super) struct Placed {
     pub(super) host: String,
+    pub(super) sandbox: String,
     pub(super) since: i64,
 }
 

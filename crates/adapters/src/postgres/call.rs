@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deadpool_postgres::Object;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
@@ -37,7 +38,12 @@ impl Postgres {
         let mut tries = 0;
         loop {
             let client = self.pool.get().await.map_err(|error| CallError::Log(LogError::Unreachable(Box::new(error))))?;
-            match client.query_typed(statement, arguments).await {
+            let Ok(answer) = tokio::time::timeout(self.limit, client.query_typed(statement, arguments)).await else {
+                // Whoever came next on this connection would wait behind it.
+                drop(Object::take(client));
+                return Err(CallError::Log(LogError::Unreachable("no answer in time".into())));
+            };
+            match answer {
                 Ok(rows) => return Ok(rows),
                 Err(error) if lost_a_race(&error) && tries < DEADLOCKS => {
                     tries += 1;
@@ -84,5 +90,22 @@ pub(super) fn log_error(error: Error) -> LogError {
     match error.as_db_error() {
         Some(db) if UNFIT.contains(db.code()) => LogError::Unfit(db.message().into()),
         _ => LogError::Unreachable(Box::new(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_statement_without_an_answer_is_given_up_and_its_connection_too() {
+        let url = std::env::var("SANDLOG_TEST_DATABASE_URL").expect("SANDLOG_TEST_DATABASE_URL is not set: run through ./dev test");
+        let pool = super::super::make_pool(&url, 1).expect("a pool");
+        let sql = super::super::Sql::new("sandlog").expect("a schema");
+        let postgres = Postgres { pool, sql, limit: Duration::from_millis(200) };
+        let slow = postgres.call("select pg_sleep(60)", &[]).await;
+        assert!(matches!(slow, Err(CallError::Log(LogError::Unreachable(_)))), "{slow:?}");
+        // The pool's only place is free for another connection.
+        assert_eq!(postgres.call("select 1", &[]).await.expect("an answer").len(), 1);
     }
 }

@@ -63,7 +63,8 @@ impl Driver for Postgres {
             host: get(row, 5)?,
             checkpoint: get(row, 6)?,
             conversation: get(row, 7)?,
-            idle_claims: unsigned(row, 8)?,
+            sandbox: get(row, 8)?,
+            idle_claims: unsigned(row, 9)?,
         }))
     }
 
@@ -93,6 +94,11 @@ impl Driver for Postgres {
     async fn events(&self, run_id: Uuid, seq: u32, limit: u32) -> Result<Vec<Recorded>, LogError> {
         let rows = self.read(&self.sql.events, &[(&run_id, Type::UUID), (&signed(seq)?, Type::INT4), (&i64::from(limit), Type::INT8)]).await?;
         rows.iter().map(|row| recorded(row, 0)).collect()
+    }
+
+    async fn tip(&self, run_id: Uuid) -> Result<Option<(u32, u32)>, LogError> {
+        let rows = self.read(&self.sql.tip, &[(&run_id, Type::UUID)]).await?;
+        rows.first().map(|row| Ok((unsigned(row, 0)?, unsigned(row, 1)?))).transpose()
     }
 
     async fn attachments(&self, run_id: Uuid) -> Result<Vec<Attachment>, LogError> {

@@ -21,16 +21,21 @@ use schema::Sql;
 /// How long a caller waits for a connection before the log counts as unreachable.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
+/// How long a statement may take: a server or pooler that took it and says nothing must not hold a worker or a request for ever. Beyond it nothing is
+/// known of what was done, as where a connection breaks.
+const LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
+
 /// The three ports on one pool.
 pub struct Postgres {
     pool: Pool,
     sql: Sql,
+    limit: std::time::Duration,
 }
 
 /// Connects, and checks that the schema is there and can be written: a process that could accept nothing does not start.
 pub async fn connect(url: &str, schema: &str, pool: usize) -> Result<Arc<Postgres>, LogError> {
-    let postgres = Postgres { pool: make_pool(url, pool)?, sql: Sql::new(schema)? };
-    let Health { schema: version } = postgres.health().await?;
+    let postgres = Postgres { pool: make_pool(url, pool)?, sql: Sql::new(schema)?, limit: LIMIT };
+    let Health { schema: version, .. } = postgres.health().await?;
     if version < VERSION {
         return Err(LogError::Unfit(format!("schema {schema} is at version {version}, this build needs {VERSION}: migrate it")));
     }

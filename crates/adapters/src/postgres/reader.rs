@@ -119,7 +119,7 @@ impl Reader for Postgres {
             return Err(LogError::Unfit("the server is read-only: a standby?".into()));
         }
         match get::<Option<i32>>(row, 0)? {
-            Some(_) => Ok(Health { schema: unsigned(row, 0)? }),
+            Some(_) => Ok(Health { schema: unsigned(row, 0)?, deployment: get(row, 2)? }),
             None => Err(LogError::Unfit(format!("the schema is empty, this build needs version {VERSION}: migrate it"))),
         }
     }

@@ -98,7 +98,7 @@ pub(crate) fn output(lines: &[&str], journal: u64) -> Event {
 }
 
 pub(crate) fn completed(content: &str) -> Event {
-    Event::Completed { content: content.into(), content_type: "text/plain".into(), truncated: false, metrics: Metrics::default() }
+    Event::Completed { content: content.into(), content_type: "text/plain".into(), truncated: false, metrics: Metrics::default(), tools: Vec::new() }
 }
 
 pub(crate) fn failed(error: &str) -> Event {
@@ -109,6 +109,7 @@ pub(crate) fn failed(error: &str) -> Event {
         content: String::new(),
         truncated: false,
         metrics: Metrics::default(),
+        tools: Vec::new(),
     }
 }
 

@@ -31,6 +31,7 @@ impl Client {
         let mut answered = Instant::now();
         // As told before the connection that is open now: what such a run has left to show, that connection brings.
         let mut over = None;
+        let mut told = false;
         loop {
             let cut = match self.connect(run, &place).await? {
                 Ok(answer) => watch(answer, &mut place, screen).await?,
@@ -44,6 +45,10 @@ impl Client {
                 }
                 (Cut::Failed(cause), _) if answered.elapsed() > PATIENCE => return Err(ClientError::Silent { url: self.base.clone(), cause }),
                 (Cut::Failed(why), _) => {
+                    // With frames on the screen a cut is short, and of no interest.
+                    if place.last().is_none() && !std::mem::replace(&mut told, true) {
+                        eprintln!("sandlog: {} does not answer; asking for {} s: {why}", self.base, PATIENCE.as_secs());
+                    }
                     tracing::debug!(%why, "the stream was cut: asking again");
                     Duration::from_millis(500)
                 }

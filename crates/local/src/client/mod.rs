@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) enum ClientError {
     #[error("SANDLOG_URL: `{0}` is not an http:// address")]
     Address(String),
-    #[error("{url} does not answer: {cause}")]
+    #[error("{url} does not answer: {cause}. Is `sandlog up` running? SANDLOG_URL names the server")]
     Silent { url: Url, cause: String },
     #[error("{0}")]
     Refused(String),
@@ -152,7 +152,14 @@ async fn refusal(answer: Response) -> String {
     let text = answer.text().await.unwrap_or_default();
     match serde_json::from_str::<Value>(&text).unwrap_or_default().get("detail") {
         Some(Value::String(detail)) => detail.clone(),
+        Some(Value::Array(faults)) if !faults.is_empty() => faults.iter().map(fault).collect::<Vec<_>>().join("; "),
         Some(other) => other.to_string(),
         None => format!("the server answered {status}"),
     }
+}
+
+/// One thing that does not validate, as a line.
+fn fault(fault: &Value) -> String {
+    let place = fault["loc"].as_array().and_then(|loc| loc.last()).and_then(Value::as_str).unwrap_or("request");
+    format!("{place}: {}", fault["msg"].as_str().unwrap_or("not valid"))
 }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::screen::tests::Paper;
-use super::{Accepted, Client, ClientError, Ending, Screen};
+use super::{Accepted, Client, ClientError, Ending, Screen, fault};
 
 /// What the server does with one connection to /resume.
 enum Script {
@@ -131,4 +131,10 @@ async fn a_run_that_ended_between_two_connections_is_shown_to_its_end() {
 async fn an_unknown_run_is_told_at_once() {
     let stage = stage(vec![Script::Status(404)], "PENDING").await;
     assert_eq!(follow(&stage).await.0.expect_err("a fault").to_string(), "Run not found");
+}
+
+#[test]
+fn a_field_that_is_refused_is_told_as_text() {
+    assert_eq!(fault(&json!({ "loc": ["body", "message"], "msg": "Field required", "type": "missing" })), "message: Field required");
+    assert_eq!(fault(&json!("?")), "request: not valid");
 }

@@ -1,13 +1,16 @@
 //! `daemon`: the supervisor itself.
 //!
 //! The main thread runs the turn and writes the journal; it alone starts the sandbox, since a sandbox dies with the thread that forked it. The door, each
-//! visitor and the count of the disk have threads of their own, and meet the turn in [`shared::Shared`].
+//! visitor, each connection to the outside and the count of the disk have threads of their own, and meet the turn in [`shared::Shared`].
 
 mod boot;
 mod clock;
 mod disk;
 mod door;
+mod join;
+mod joins;
 mod lines;
+mod outside;
 mod setup;
 mod shared;
 mod signals;

@@ -14,6 +14,7 @@ use runner::spec::Spec;
 use rustix::fs::FallocateFlags;
 
 use super::clock;
+use super::joins::Joins;
 
 /// Committed journal is dropped from the disk in steps of this many bytes.
 const PUNCH: u64 = 1 << 20;
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pub(super) changed: Condvar,
     /// Wakes the turn out of its poll.
     pub(super) wake: OwnedFd,
+    /// The sandbox's connections to the outside.
+    pub(super) joins: Joins,
 }
 
 /// The sandbox's folder.
@@ -107,7 +110,8 @@ impl Shared {
             dismissed: false,
         };
         let wake = rustix::event::eventfd(0, flags)?;
-        Ok(Self { spec, folder, journal, inbox, state: Mutex::new(state), changed: Condvar::new(), wake })
+        let joins = Joins::new()?;
+        Ok(Self { spec, folder, journal, inbox, state: Mutex::new(state), changed: Condvar::new(), wake, joins })
     }
 
     /// A panic elsewhere leaves plain values, which stay usable.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -31,6 +32,8 @@ pub(super) struct Sandbox {
     pub(super) info: File,
     pub(super) status: OwnedFd,
     pub(super) go: File,
+    /// Where the listener of the way to the outside comes from, if there is one.
+    pub(super) outside: Option<UnixStream>,
 }
 
 /// The limits of control groups, where there are any.
@@ -75,6 +78,13 @@ pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::
     let info = rustix::fs::memfd_create("info", MemfdFlags::CLOEXEC)?;
     let (status, status_write) = pipe()?;
     let (go_read, go) = pipe()?;
+    let (outside, outside_inner) = match &shared.spec.outside {
+        Some(_) => UnixStream::pair().map(|(ours, inner)| (Some(ours), Some(inner)))?,
+        None => (None, None),
+    };
+    if let Some(inner) = &outside_inner {
+        fds::keep(inner)?;
+    }
     for fd in [&exe, &alive, &err_write, &info, &status_write, &go_read] {
         fds::keep(fd)?;
     }
@@ -92,6 +102,7 @@ pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::
             status: status_write.as_raw_fd(),
             err: err_write.as_raw_fd(),
             exe: exe.as_raw_fd(),
+            outside: outside_inner.as_ref().map(AsRawFd::as_raw_fd),
             processes: (!has_processes).then_some(shared.spec.limits.processes),
         },
     };
@@ -112,7 +123,7 @@ pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::
     tree.add_process(folder, outer)?;
     let mut go = File::from(go);
     io::Write::write_all(&mut go, b"1")?;
-    Ok(Sandbox { outer, outer_ends, stdin, out, err, setup, info: info.into(), status, go })
+    Ok(Sandbox { outer, outer_ends, stdin, out, err, setup, info: info.into(), status, go, outside })
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

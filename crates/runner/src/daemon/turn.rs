@@ -18,12 +18,14 @@ use super::start::{self, Limiter, Sandbox};
 use super::stdin::Stdin;
 use super::stream::Stream;
 use super::writer::Writer;
-use super::{clock, disk};
+use super::{clock, disk, outside};
 
 /// Between SIGINT and SIGKILL when the time is over.
 const TIME_GRACE: Duration = Duration::from_secs(2);
 /// How long a pipe may stay open after the tree is gone.
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
+/// How long egress may take to tell of the last requests.
+const OUTSIDE_LIMIT: Duration = Duration::from_secs(5);
 /// How often to look for what no descriptor tells.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often to repeat a kill that has not worked yet.
@@ -56,7 +58,7 @@ pub(super) fn run(shared: &Arc<Shared>, journal: File) -> io::Result<()> {
             return writer.end(Exit { code: Some(1), ..Exit::default() }, shared);
         }
     };
-    let Sandbox { outer, outer_ends, stdin, out, err, setup, info, status, go } = sandbox;
+    let Sandbox { outer, outer_ends, stdin, out, err, setup, info, status, go, outside } = sandbox;
     let mut turn = Turn {
         shared,
         tree,
@@ -69,7 +71,8 @@ pub(super) fn run(shared: &Arc<Shared>, journal: File) -> io::Result<()> {
         err: Stream::err(err),
         interrupted: false,
     };
-    let ended = disk::watch(Arc::clone(shared)).and_then(|()| turn.until_outer_ends());
+    let watched = disk::watch(Arc::clone(shared)).and_then(|()| outside::open(Arc::clone(shared), outside));
+    let ended = watched.and_then(|()| turn.until_outer_ends());
     end_tree(&turn.tree);
     let oom = limiter.oom_killed();
     turn.tree.remove_cgroups();
@@ -106,8 +109,10 @@ impl Turn<'_> {
             if self.may_read() {
                 self.out.take(&mut self.writer);
                 self.err.take(&mut self.writer);
+                self.shared.joins.put(&mut self.writer);
             }
             self.writer.flush(self.shared)?;
+            self.shared.joins.flushed();
             self.check_limits();
             let next = self.obey_kill();
             self.wait(next)?;
@@ -205,8 +210,29 @@ impl Turn<'_> {
         if self.boot.stage == Stage::Running {
             self.drain()?;
         }
+        self.close_outside()?;
         let reason = kill.filter(|_| ordered).map(|kill| kill.reason);
         self.writer.end(exit(status, reason, oom), self.shared)
+    }
+
+    /// Nobody is left who could ask, so the connections end with what egress has to say of the last requests.
+    fn close_outside(&mut self) -> io::Result<()> {
+        let until = Instant::now() + OUTSIDE_LIMIT;
+        let joins = &self.shared.joins;
+        joins.close();
+        loop {
+            let last = joins.is_empty() || Instant::now() >= until;
+            if last {
+                joins.give_up(&mut self.writer);
+            }
+            joins.put(&mut self.writer);
+            self.writer.flush(self.shared)?;
+            joins.flushed();
+            if last {
+                return Ok(());
+            }
+            joins.wait();
+        }
     }
 
     /// Nobody is left who could write, so the pipes end with what is in them. The limit on uncommitted journal waits: pipes hold little.

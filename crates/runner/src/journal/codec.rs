@@ -1,7 +1,7 @@
 //! Records to bytes and back. Pure.
 
 use super::crc::crc32;
-use super::{Body, Exit, Record};
+use super::{Body, Door, Exit, Record};
 
 /// The longest payload of a record.
 pub const MAX_PAYLOAD: usize = 256 * 1024;
@@ -51,6 +51,7 @@ fn kind(body: &Body) -> u8 {
         Body::Out { .. } => 4,
         Body::Err { .. } => 5,
         Body::Exit(_) => 6,
+        Body::Door(_) => 7,
     }
 }
 
@@ -64,7 +65,8 @@ fn put_payload(body: &Body, to: &mut Vec<u8>) {
             to.push(u8::from(*end_of_line));
             to.extend_from_slice(bytes);
         }
-        // A struct of plain fields always serialises.
+        // Structs of plain fields always serialise.
+        Body::Door(door) => to.extend(serde_json::to_vec(door).unwrap_or_default()),
         Body::Exit(exit) => to.extend(serde_json::to_vec(exit).unwrap_or_default()),
     }
 }
@@ -145,6 +147,7 @@ fn parse(bytes: &[u8]) -> Result<Record, &'static str> {
         4 => line(payload).map(|(bytes, end_of_line)| Body::Out { bytes, end_of_line })?,
         5 => line(payload).map(|(bytes, end_of_line)| Body::Err { bytes, end_of_line })?,
         6 => serde_json::from_slice::<Exit>(payload).map(Body::Exit).map_err(|_| "a bad exit")?,
+        7 => serde_json::from_slice::<Box<Door>>(payload).map(Body::Door).map_err(|_| "a bad request")?,
         _ => return Err("an unknown kind"),
     };
     Ok(Record { at_ms: u64::from_le_bytes(at), body })

@@ -6,6 +6,7 @@
 
 mod codec;
 mod crc;
+mod door;
 mod file;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 pub use codec::{Corrupt, Decoder, MAGIC, MAX_PAYLOAD, PIECE, encode};
+pub use door::Door;
 pub use file::has_exit;
 
 /// One record.
@@ -53,6 +55,8 @@ pub enum Body {
         /// As in [`Body::Out`].
         end_of_line: bool,
     },
+    /// A request to the outside is over, or refused.
+    Door(Box<Door>),
     /// The end: the tree is gone and the pipes are drained. Always the last record, also after a failed start.
     Exit(Exit),
 }

@@ -12,6 +12,7 @@ fn samples() -> Vec<Record> {
         Body::Out { bytes: b"a\0\xff\n".to_vec(), end_of_line: true },
         Body::Err { bytes: Vec::new(), end_of_line: false },
         Body::Out { bytes: vec![MAGIC; PIECE], end_of_line: false },
+        Body::Door(Box::new(Door { upstream: "anthropic".into(), status: Some(200), cut: true, ..Door::default() })),
         Body::Exit(Exit { code: Some(1), signal: None, reason: Some("killed:user".into()), oom: true }),
     ];
     (1..).zip(bodies).map(|(at_ms, body)| Record { at_ms, body }).collect()
@@ -112,6 +113,7 @@ fn any_record() -> impl Strategy<Value = Record> {
         ".{0,40}".prop_map(|message| Body::StartFailed { message }),
         (bytes(), any::<bool>()).prop_map(|(bytes, end_of_line)| Body::Out { bytes, end_of_line }),
         (bytes(), any::<bool>()).prop_map(|(bytes, end_of_line)| Body::Err { bytes, end_of_line }),
+        (".{0,40}", any::<u64>()).prop_map(|(path, ms)| Body::Door(Box::new(Door { path, ms, ..Door::default() }))),
         (any::<Option<i32>>(), any::<bool>()).prop_map(|(code, oom)| Body::Exit(Exit { code, signal: None, reason: None, oom })),
     ];
     (any::<u64>(), body).prop_map(|(at_ms, body)| Record { at_ms, body })

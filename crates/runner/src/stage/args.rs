@@ -9,14 +9,12 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use runner::spec::Spec;
+use runner::spec::{FILES, Spec, TOOLS};
 use rustix::fs::MemfdFlags;
 
 use super::Sources;
 use crate::plan::Plan;
 
-/// Where the attachments are, inside.
-const FILES: &str = "/run/sandlog/files";
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// What usual programs read in `/etc`: how to find libraries, programs, certificates, names and time. Nothing of the host's users or secrets.
 const ETC: [&str; 16] = [
@@ -59,6 +57,9 @@ pub(super) fn list(spec: &Spec, sources: &Sources, plan: &Plan, filter: RawFd) -
     list.add([OsStr::new("--ro-bind"), sources.files.as_ref(), OsStr::new(FILES)]);
     list.add([OsStr::new("--bind"), sources.workspace.as_ref(), OsStr::new("/workspace")]);
     list.add([OsStr::new("--bind"), sources.home.as_ref(), OsStr::new("/home/agent")]);
+    if let Some(tools) = &sources.tools {
+        list.add([OsStr::new("--ro-bind"), tools.as_ref(), OsStr::new(TOOLS)]);
+    }
     // What is left is in memory that nobody counts.
     list.add(["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", &spec.cwd]);
     environment(&mut list, spec);
@@ -112,8 +113,9 @@ fn etc(list: &mut List, own: &Path) {
 
 fn environment(list: &mut List, spec: &Spec) {
     list.add(["--clearenv"]);
+    let path = if spec.tools.is_some() { format!("{TOOLS}/bin:{PATH}") } else { PATH.to_owned() };
     for (name, value) in [
-        ("PATH", PATH),
+        ("PATH", path.as_str()),
         ("HOME", "/home/agent"),
         ("USER", "agent"),
         ("LOGNAME", "agent"),

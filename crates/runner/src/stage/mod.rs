@@ -26,12 +26,14 @@ pub(crate) struct Sources {
     home: PathBuf,
     files: PathBuf,
     etc: PathBuf,
+    /// The host's own, wherever it is.
+    tools: Option<PathBuf>,
 }
 
 impl Sources {
-    fn below(root: &Path) -> Self {
+    fn below(root: &Path, tools: Option<PathBuf>) -> Self {
         let at = |name: &str| root.join(name);
-        Self { workspace: at("workspace"), home: at("home"), files: at("files"), etc: at("etc") }
+        Self { workspace: at("workspace"), home: at("home"), files: at("files"), etc: at("etc"), tools }
     }
 }
 
@@ -43,15 +45,16 @@ pub(crate) fn main(plan: &str) -> io::Result<()> {
     for group in &plan.cgroups {
         fs::write(group.join("cgroup.procs"), "0").map_err(|error| io::Error::other(format!("{}: {error}", group.display())))?;
     }
+    let tools = spec.tools.as_ref().map(PathBuf::from);
     let sources = match spec.user {
         Some(user) => {
-            let sources = private::mount(&plan.folder)?;
+            let sources = private::mount(&plan.folder, tools)?;
             become_user(user)?;
             // A change of user clears it.
             die_with(plan.parent)?;
             sources
         }
-        None => Sources::below(&plan.folder),
+        None => Sources::below(&plan.folder, tools),
     };
     rustix::thread::set_no_new_privs(true)?;
     set_limits(&spec)?;

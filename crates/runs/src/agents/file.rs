@@ -6,7 +6,9 @@ use std::ops::Range;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Agent, Agents, Harness, Limits, Network, SandboxKind};
+use super::{Agent, Agents, Limits, Network, SandboxKind};
+
+mod harness;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -43,6 +45,10 @@ struct Entry {
     harness: Spanned<String>,
     command: Option<Spanned<Vec<String>>>,
     model: Option<Spanned<String>>,
+    permission_mode: Option<Spanned<String>>,
+    max_turns: Option<Spanned<i64>>,
+    repository: Option<Spanned<toml::Value>>,
+    image: Option<Spanned<toml::Value>>,
     sandbox: Option<Spanned<String>>,
     network: Option<Spanned<String>>,
     limits: Option<RawLimits>,
@@ -90,9 +96,22 @@ impl Reader<'_> {
         if !fits {
             self.refuse::<()>(place.clone(), format!("agent name {id:?}: 1 to 64 letters, digits, '-', '_' or '.'"));
         }
-        let harness = self.harness(&place, entry.harness, entry.command);
+        for (key, given) in [("repository", &entry.repository), ("image", &entry.image)] {
+            if let Some(given) = given {
+                self.refuse::<()>(given.span(), format!("{key} is not in this release"));
+            }
+        }
+        let places = harness::Places::of(&place, &entry);
+        let said = harness::Said {
+            harness: entry.harness,
+            command: entry.command,
+            model: entry.model,
+            permission_mode: entry.permission_mode,
+            max_turns: entry.max_turns,
+        };
+        let harness = self.harness(&place, said);
         let sandbox = self.sandbox(entry.sandbox);
-        let network = self.network(&place, entry.network);
+        let network = self.network(entry.network);
         let limits = entry.limits.map_or_else(|| Some(Limits::default()), |raw| self.limits(raw));
         let attempts = match entry.attempts {
             Some(value) if !(1..=10).contains(value.get_ref()) => {
@@ -105,34 +124,9 @@ impl Reader<'_> {
             Some(name) if name.get_ref().trim().is_empty() => self.refuse(name.span(), "name is empty".into()),
             name => Some(name.map_or_else(|| id.clone(), Spanned::into_inner)),
         };
-        let (harness, sandbox, network, limits, attempts, name) = (harness?, sandbox?, network?, limits?, attempts?, name?);
-        let model = entry.model.map(Spanned::into_inner);
+        let ((harness, model), sandbox, network, limits, attempts, name) = (harness?, sandbox?, network?, limits?, attempts?, name?);
+        self.fits_harness(&harness, network, &limits, places)?;
         fits.then_some(Agent { id, name, description: entry.description, harness, model, sandbox, network, limits, attempts })
-    }
-
-    fn harness(&mut self, place: &Range<usize>, harness: Spanned<String>, command: Option<Spanned<Vec<String>>>) -> Option<Harness> {
-        match (harness.get_ref().as_str(), command) {
-            ("command", None) => self.refuse(place.clone(), "harness = \"command\" needs command = [\"program\", \"argument\", ...]".into()),
-            ("command", Some(command)) => {
-                let span = command.span();
-                let command = command.into_inner();
-                if command.first().is_none_or(String::is_empty) {
-                    return self.refuse(span, "command is empty: its first word is the program".into());
-                }
-                if command.iter().any(|word| word.contains('\0')) {
-                    return self.refuse(span, "command holds a NUL character".into());
-                }
-                Some(Harness::Command { command })
-            }
-            (known @ ("claude" | "codex"), _) => {
-                let reason = format!("harness = \"{known}\" is not in this release, which has: command");
-                self.refuse(harness.span(), reason)
-            }
-            (other, _) => {
-                let reason = format!("harness = {other:?}: command, claude or codex");
-                self.refuse(harness.span(), reason)
-            }
-        }
     }
 
     fn sandbox(&mut self, value: Option<Spanned<String>>) -> Option<SandboxKind> {
@@ -141,23 +135,20 @@ impl Reader<'_> {
             "namespace" => Some(SandboxKind::Namespace),
             "docker" => self.refuse(value.span(), "sandbox = \"docker\" is not in this release, which has: namespace".into()),
             other => {
-                let reason = format!("sandbox = {other:?}: namespace or docker");
+                let reason = format!("sandbox = {other:?}: this release has namespace");
                 self.refuse(value.span(), reason)
             }
         }
     }
 
-    fn network(&mut self, place: &Range<usize>, value: Option<Spanned<String>>) -> Option<Network> {
-        let without = "needs egress, which is not in this release; say network = \"none\"";
-        let Some(value) = value else { return self.refuse(place.clone(), format!("network = \"isolated\" (the default) {without}")) };
+    fn network(&mut self, value: Option<Spanned<String>>) -> Option<Network> {
+        let Some(value) = value else { return Some(Network::Isolated) };
         match value.get_ref().as_str() {
             "none" => Some(Network::None),
-            known @ ("isolated" | "open") => {
-                let reason = format!("network = \"{known}\" {without}");
-                self.refuse(value.span(), reason)
-            }
+            "isolated" => Some(Network::Isolated),
+            "open" => self.refuse(value.span(), "network = \"open\" is not in this release, which has: none, isolated".into()),
             other => {
-                let reason = format!("network = {other:?}: none, isolated or open");
+                let reason = format!("network = {other:?}: this release has none and isolated");
                 self.refuse(value.span(), reason)
             }
         }

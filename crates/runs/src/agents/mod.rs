@@ -35,13 +35,24 @@ impl SandboxKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "harness")]
 pub enum Harness {
-    Command { command: Vec<String> },
+    Command {
+        command: Vec<String>,
+    },
+    /// The Claude Code CLI. It asks the agent's model.
+    Claude {
+        /// The CLI's own default where there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        permission_mode: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_turns: Option<u32>,
+    },
 }
 
 impl Harness {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Command { .. } => "command",
+            Self::Claude { .. } => "claude",
         }
     }
 }

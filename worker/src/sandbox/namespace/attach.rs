@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 use runner::door::Order;
 use runner::journal::{Body, Decoder, Record};
@@ -20,8 +21,8 @@ const WAITING: usize = 2;
 
 /// Where a journal comes from.
 pub(super) enum Source {
-    /// A living runner.
-    Runner(std::os::unix::net::UnixStream),
+    /// A living runner, and whether its sandbox needs egress.
+    Runner(std::os::unix::net::UnixStream, bool),
     /// A dead one's file, at the offset.
     File(File),
 }
@@ -33,7 +34,12 @@ impl Inner {
         match self.visit(&folder, epoch)? {
             Ok(mut visit) => {
                 visit.order(&Order::Attach { offset })?;
-                Ok(Source::Runner(visit.stream))
+                let spec = runner::spec::Spec::read(&folder.path).map_err(SandboxError::io("spec.json"))?;
+                let outside = spec.outside.is_some();
+                if outside {
+                    self.egress.ensure_or_warn();
+                }
+                Ok(Source::Runner(visit.stream, outside))
             }
             Err(Stands::Dead) => {
                 folder.end_tree()?;
@@ -49,7 +55,7 @@ impl Inner {
 }
 
 impl Source {
-    pub(super) fn attach(self, offset: u64) -> Result<Attached, SandboxError> {
+    pub(super) fn attach(self, offset: u64, inner: Arc<Inner>) -> Result<Attached, SandboxError> {
         let (batches, records) = mpsc::channel(WAITING);
         let records = Records::new(records);
         let decoder = Decoder::new(offset);
@@ -58,7 +64,7 @@ impl Source {
                 tokio::task::spawn_blocking(move || read_file(file, decoder, &batches));
                 Ok(Attached { records, orders: Orders::nowhere() })
             }
-            Self::Runner(stream) => {
+            Self::Runner(stream, outside) => {
                 let tokio_stream = || {
                     stream.set_nonblocking(true)?;
                     UnixStream::from_std(stream)
@@ -72,7 +78,7 @@ impl Source {
                     // The other task keeps its half open until now.
                     let _ = read.send(());
                 });
-                tokio::spawn(write_orders(to, given, done));
+                tokio::spawn(write_orders(to, given, done, outside.then_some(inner)));
                 Ok(Attached { records, orders: Orders::new(orders) })
             }
         }
@@ -139,8 +145,13 @@ fn is_last(batch: &Batch) -> bool {
     batch.as_ref().map_or(true, |records| records.last().is_some_and(is_exit))
 }
 
-async fn write_orders(mut to: OwnedWriteHalf, mut given: mpsc::Receiver<Sent>, done: oneshot::Receiver<()>) {
+async fn write_orders(mut to: OwnedWriteHalf, mut given: mpsc::Receiver<Sent>, done: oneshot::Receiver<()>, egress: Option<Arc<Inner>>) {
     while let Some((order, bytes)) = given.recv().await {
+        if let (Order::Alive, Some(inner)) = (&order, &egress) {
+            // Should it have been killed, the sandbox waits for no other to be made. Nobody waits for this.
+            let inner = Arc::clone(inner);
+            tokio::task::spawn_blocking(move || inner.egress.ensure_or_warn());
+        }
         let Ok(mut line) = serde_json::to_vec(&order) else { continue };
         line.push(b'\n');
         line.extend_from_slice(&bytes);

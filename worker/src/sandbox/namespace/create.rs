@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use runner::spec::{Limits, Spec, User};
+use runner::spec::{Limits, Outside, Spec, User};
 use rustix::fs::FlockOperation;
 use uuid::Uuid;
 
@@ -14,6 +14,7 @@ use super::erase::clear_leftovers;
 use super::fence::Fence;
 use super::folder::Folder;
 use super::{FillFn, Inner, Paths, Place, SandboxError, SandboxSpec, Seen};
+use crate::sandbox::Network;
 
 /// Uncommitted journal is at most this.
 const MAX_UNCOMMITTED: u64 = 16 << 20;
@@ -31,6 +32,9 @@ impl Inner {
         let fence = folder.fence(epoch)?;
         if self.see(&folder, epoch)? != Seen::Absent {
             return Ok(());
+        }
+        if spec.network != Network::None {
+            self.egress.ensure()?;
         }
         clear_leftovers(&folder.session);
         let making = Making::begin(&folder.session).map_err(SandboxError::io("a sandbox's folder"))?;
@@ -71,7 +75,12 @@ impl Inner {
                 time_ms: ms(spec.limits.time),
             },
             user: self.user,
+            outside: match &spec.network {
+                Network::None => None,
+                Network::Isolated { upstreams } => Some(Outside { egress: self.egress.folder.clone(), upstreams: upstreams.clone() }),
+            },
             bwrap: self.capabilities.bwrap.display().to_string(),
+            tools: self.tools.as_ref().map(|tools| tools.display().to_string()),
             dead_man_ms: ms(spec.dead_man),
             max_uncommitted: MAX_UNCOMMITTED,
         }

@@ -6,6 +6,7 @@
 mod attach;
 mod connect;
 mod create;
+mod egress;
 mod end;
 mod erase;
 mod fence;
@@ -22,7 +23,9 @@ use runner::spec::User;
 use uuid::Uuid;
 
 use super::{Attached, FillFn, Paths, Place, SandboxError, SandboxSpec, Sandboxes, Seen};
+use egress::Egress;
 use folder::Folder;
+pub use host::belong;
 
 /// The user that sandboxes run under when the worker is root: kept for that, and nobody's.
 pub const USER: User = User { uid: 61_100, gid: 61_100 };
@@ -34,8 +37,12 @@ pub struct Options {
     pub deployment: String,
     /// The program `sandlog-runner`; see [`runner_beside`].
     pub runner: PathBuf,
+    /// The program `sandlog-egress`; see [`egress_beside`]. Needed for sandboxes that reach something.
+    pub egress: PathBuf,
     /// Bubblewrap; `None`: the one in `PATH`.
     pub bwrap: Option<PathBuf>,
+    /// A folder of programs that sandboxes see read-only, with its `bin` first in `PATH`. Their user must be able to read it.
+    pub tools: Option<PathBuf>,
     /// Whom sandboxes run as when this process is root. Ignored otherwise: then they run as this process's user.
     pub user: User,
 }
@@ -53,6 +60,8 @@ struct Inner {
     host: String,
     deployment: String,
     runner: PathBuf,
+    tools: Option<PathBuf>,
+    egress: Egress,
     user: Option<User>,
     capabilities: Capabilities,
 }
@@ -60,6 +69,11 @@ struct Inner {
 /// `sandlog-runner` in the folder of the running program.
 pub fn runner_beside() -> std::io::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("sandlog-runner"))
+}
+
+/// `sandlog-egress` in the folder of the running program.
+pub fn egress_beside() -> std::io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("sandlog-egress"))
 }
 
 impl Namespace {
@@ -74,10 +88,15 @@ impl Namespace {
             let at = options.runner.display();
             return Err(SandboxError::Unsupported(format!("the program sandlog-runner is not at {at}")));
         }
+        let tools = options.tools.map(|tools| tools.canonicalize().map_err(SandboxError::io(tools.display().to_string()))).transpose()?;
+        if tools.as_ref().is_some_and(|tools| !tools.is_dir()) {
+            return Err(SandboxError::Unsupported("the tools for sandboxes are no folder".into()));
+        }
         let capabilities = runner::probe::probe(options.bwrap.as_deref(), user).map_err(SandboxError::Unsupported)?;
         let (root, host) = host::open(data)?;
-        let Options { deployment, runner, .. } = options;
-        let inner = Inner { root, host, deployment, runner, user, capabilities };
+        let Options { deployment, runner, egress, .. } = options;
+        let egress = Egress::new(egress, root.with_file_name("egress"));
+        let inner = Inner { root, host, deployment, runner, tools, egress, user, capabilities };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -128,7 +147,7 @@ impl Sandboxes for Namespace {
     async fn attach(&self, at: &Place, epoch: u64, offset: u64) -> Result<Attached, SandboxError> {
         let at = at.clone();
         let source = self.blocking(move |inner| inner.source(&at, epoch, offset)).await?;
-        source.attach(offset)
+        source.attach(offset, Arc::clone(&self.inner))
     }
 
     async fn paths(&self, at: &Place) -> Paths {
@@ -158,7 +177,24 @@ impl Sandboxes for Namespace {
         .await
     }
 
+    async fn retire(&self, at: &Place) -> Result<(), SandboxError> {
+        let at = at.clone();
+        self.blocking(move |inner| {
+            let folder = inner.folder(&at)?;
+            let epoch = fence::Fence::stands(&folder.session)?;
+            match inner.see(&folder, epoch) {
+                Ok(Seen::Ended) => inner.dismiss(&folder, epoch),
+                _ => inner.remove(&folder, epoch),
+            }
+        })
+        .await
+    }
+
     async fn erase(&self, session: Uuid) -> Result<(), SandboxError> {
         self.blocking(move |inner| inner.erase(session)).await
+    }
+
+    async fn close(&self) -> Result<(), SandboxError> {
+        self.blocking(|inner| inner.egress.end()).await
     }
 }

@@ -119,6 +119,13 @@ create table if not exists {schema}.erased_runs (
     at timestamptz not null
 );
 
+-- Whose log this is: a data folder belongs to one deployment, and a schema that was made anew is another one.
+create table if not exists {schema}.deployment (
+    one boolean primary key default true check (one),
+    id uuid not null default gen_random_uuid()
+);
+insert into {schema}.deployment default values on conflict do nothing;
+
 create table if not exists {schema}.migrations (
     version int primary key,
     at timestamptz not null default clock_timestamp()

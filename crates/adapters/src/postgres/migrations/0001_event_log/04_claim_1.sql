@@ -3,7 +3,8 @@
 create or replace function {schema}.claim_1(
     p_worker text, p_kinds text[], p_hosts text[], p_lease_ms bigint, p_dead_man_ms bigint, p_session uuid
 ) returns table (
-    o_session uuid, o_session_id text, o_run_id uuid, o_claim_id uuid, o_epoch bigint, o_host text, o_checkpoint text, o_conversation text, o_idle_claims int
+    o_session uuid, o_session_id text, o_run_id uuid, o_claim_id uuid, o_epoch bigint, o_host text, o_checkpoint text, o_conversation text, o_sandbox text,
+    o_idle_claims int
 ) language plpgsql as $$
 declare
     v_at timestamptz;
@@ -53,7 +54,7 @@ begin
             visited = case when v_host = any (v_binding.visited) then v_binding.visited else v_binding.visited || v_host end
         where session = v_binding.session;
         return query select s.session, s.session_id, v_run, v_claim, v_binding.epoch + 1, v_host, v_binding.checkpoint,
-                v_binding.conversation, v_idle
+                v_binding.conversation, case when v_binding.host = v_host then v_binding.sandbox end, v_idle
             from {schema}.sessions s where s.session = v_binding.session;
         return;
     end loop;

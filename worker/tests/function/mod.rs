@@ -57,6 +57,10 @@ impl Sandboxes for Unmakeable {
         Ok(Vec::new())
     }
 
+    async fn retire(&self, _: &Place) -> Result<(), SandboxError> {
+        Ok(())
+    }
+
     async fn sweep(&self, _: &Place) -> Result<(), SandboxError> {
         Ok(())
     }
@@ -68,7 +72,7 @@ impl Sandboxes for Unmakeable {
 
 #[async_trait]
 impl Checkpoints for Unmakeable {
-    async fn save(&self, _: Uuid, _: &str, _: &Paths) -> io::Result<(String, u64)> {
+    async fn save(&self, _: Uuid, _: &str, _: &Paths, _: &'static [&'static str]) -> io::Result<(String, u64)> {
         Err(io::Error::other("nothing to save"))
     }
 

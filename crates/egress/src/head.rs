@@ -1,0 +1,105 @@
+//! Which headers go out and which come back. Pure.
+
+use hyper::HeaderMap;
+use hyper::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+
+/// Of one connection, not of the message. The length is known of the body itself.
+const HOP: [HeaderName; 8] = [CONNECTION, CONTENT_LENGTH, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
+/// What a sandbox could say of who it is, or for whom.
+const OWN: [HeaderName; 5] = [AUTHORIZATION, COOKIE, EXPECT, FORWARDED, HOST];
+const OWN_MORE: [&str; 6] = ["x-api-key", "api-key", "x-goog-api-key", "openai-organization", "openai-project", "keep-alive"];
+
+/// The sandbox's headers without its own credentials, and with the key.
+pub(crate) fn outgoing(from: &HeaderMap, key: Option<&(HeaderName, HeaderValue)>) -> HeaderMap {
+    let mut to = without_hop(from);
+    let forwarded: Vec<_> = to.keys().filter(|name| name.as_str().starts_with("x-forwarded-")).cloned().collect();
+    for name in OWN.into_iter().chain(forwarded) {
+        to.remove(name);
+    }
+    for name in OWN_MORE {
+        to.remove(name);
+    }
+    // Its usage is read on the way back.
+    to.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if let Some((name, value)) = key {
+        to.insert(name, value.clone());
+    }
+    to
+}
+
+/// The upstream's headers without what is between it and us.
+pub(crate) fn incoming(from: &HeaderMap) -> HeaderMap {
+    let mut to = without_hop(from);
+    to.remove(SET_COOKIE);
+    to.remove("keep-alive");
+    to
+}
+
+fn without_hop(from: &HeaderMap) -> HeaderMap {
+    let mut to = from.clone();
+    let named = from.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    for name in named.filter_map(|name| HeaderName::try_from(name.trim()).ok()) {
+        to.remove(name);
+    }
+    for name in HOP {
+        to.remove(name);
+    }
+    to
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap())).collect()
+    }
+
+    fn names(map: &HeaderMap) -> Vec<&str> {
+        let mut names: Vec<_> = map.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn a_sandboxs_own_credentials_and_its_connection_stay_behind() {
+        let from = map(&[
+            ("Host", "127.0.0.1:8787"),
+            ("Authorization", "Bearer placeholder"),
+            ("X-Api-Key", "placeholder"),
+            ("Cookie", "a=b"),
+            ("Proxy-Authorization", "x"),
+            ("Connection", "close, X-Hop"),
+            ("X-Hop", "1"),
+            ("Transfer-Encoding", "chunked"),
+            ("Content-Length", "5"),
+            ("Upgrade", "websocket"),
+            ("Expect", "100-continue"),
+            ("X-Forwarded-For", "1.2.3.4"),
+            ("OpenAI-Organization", "other"),
+            ("Accept-Encoding", "gzip"),
+            ("Content-Type", "application/json"),
+            ("Anthropic-Version", "2023-06-01"),
+        ]);
+        let key = (HeaderName::from_static("x-api-key"), HeaderValue::from_static("real"));
+        let to = outgoing(&from, Some(&key));
+        assert_eq!(names(&to), ["accept-encoding", "anthropic-version", "content-type", "x-api-key"]);
+        assert_eq!((&to["x-api-key"], &to["accept-encoding"]), (&key.1, &HeaderValue::from_static("identity")));
+        assert_eq!(names(&outgoing(&from, None)), ["accept-encoding", "anthropic-version", "content-type"]);
+    }
+
+    #[test]
+    fn an_answers_headers_come_back_without_cookies() {
+        let from = map(&[
+            ("Set-Cookie", "a"),
+            ("Connection", "keep-alive"),
+            ("Keep-Alive", "5"),
+            ("Retry-After", "1"),
+            ("Content-Type", "text/event-stream"),
+        ]);
+        assert_eq!(names(&incoming(&from)), ["content-type", "retry-after"]);
+    }
+}

@@ -1,0 +1,5 @@
+//! The program as workers and runners meet it.
+
+mod kit;
+mod life;
+mod upstreams;
