@@ -11,6 +11,8 @@
 pub mod binaries;
 pub mod database;
 pub mod deployment;
+pub mod emulator;
+pub mod functions;
 pub mod http;
 pub mod instance;
 pub mod pooler;

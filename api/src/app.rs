@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use ::runs::agents::{Agent, Agents};
-use adapters::{Intake, Reader, Signals};
+use adapters::{Intake, Reader, Ring, Signal, Signals};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use crate::respond::Refusal;
 use crate::tail::{Settings, Tails};
@@ -18,6 +19,7 @@ pub(crate) struct App {
     pub(crate) intake: Arc<dyn Intake>,
     pub(crate) reader: Arc<dyn Reader>,
     pub(crate) signals: Arc<dyn Signals>,
+    pub(crate) ring: Arc<dyn Ring>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) options: Options,
     pub(crate) tails: Tails,
@@ -27,10 +29,16 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { intake, reader, signals, agents, options } = parts;
+        let Parts { intake, reader, signals, ring, agents, options } = parts;
         let settings = Settings { tick: options.tick, ring_bytes: options.ring_bytes, silence: options.silence };
         let tails = Tails::start(reader.clone(), signals.clone(), settings);
-        Self { intake, reader, signals, agents, options, tails, closing: watch::Sender::new(false) }
+        Self { intake, reader, signals, ring, agents, options, tails, closing: watch::Sender::new(false) }
+    }
+
+    /// Tells workers, in this process and elsewhere, that the session has work.
+    pub(crate) async fn ring(&self, session: Uuid) {
+        self.signals.send(Signal::Work);
+        self.ring.ring(session).await;
     }
 
     pub(crate) fn agent(&self, id: &str) -> Result<&Agent, Refusal> {

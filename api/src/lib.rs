@@ -1,6 +1,6 @@
 //! The HTTP function: submit, read, cancel, and the tail that viewers see a run by.
 //!
-//! [`serve`] runs it on a listener; [`router`] gives the same to whoever has a server of their own. `submit/` goes from a body to an accepted run, `tail/`
+//! [`serve`] runs it on a listener, [`function`] under Lambda; [`router`] gives the same to whoever has a server of their own. `submit/` goes from a body to an accepted run, `tail/`
 //! shows the log as it grows, `stream` puts that on the wire, `respond` alone knows the status codes and texts of refusals. The other files are
 //! one route each.
 //!
@@ -9,9 +9,11 @@
 
 mod agents;
 mod app;
+pub mod config;
 mod edge;
 mod events;
 mod fields;
+pub mod function;
 mod health;
 mod leftover;
 mod render;
@@ -30,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::runs::agents::Agents;
-use adapters::{Intake, Reader, Signals};
+use adapters::{Intake, Reader, Ring, Signals};
 use axum::Router;
 use tokio::net::TcpListener;
 
@@ -40,6 +42,7 @@ pub struct Parts {
     pub intake: Arc<dyn Intake>,
     pub reader: Arc<dyn Reader>,
     pub signals: Arc<dyn Signals>,
+    pub ring: Arc<dyn Ring>,
     pub agents: Arc<Agents>,
     pub options: Options,
 }
@@ -78,6 +81,10 @@ impl Default for Options {
         }
     }
 }
+
+/// In a request's extensions: what is answered to it ends by then, because who carries it stops.
+#[derive(Clone, Copy, Debug)]
+pub struct Until(pub tokio::time::Instant);
 
 /// The routes. Needs a tokio runtime around it: the tail is a task of its own, which ends with the last clone of the router.
 pub fn router(parts: Parts) -> Router {

@@ -20,6 +20,7 @@ pub(crate) async fn resume(
     request: Request,
 ) -> Result<Response, Refusal> {
     let header = last_event_id(request.headers())?;
+    let until = request.extensions().get().copied();
     let browser = request.method() != Method::POST && header.is_some();
     let query = parameters(request).await?;
     let field = query.parsed("last_event_index", "must be the event_index of a frame", index_after)?;
@@ -33,7 +34,7 @@ pub(crate) async fn resume(
     if browser && run.status.has_ended() && app.reader.frames(run.run_id, view.index(), 1).await?.is_empty() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    Ok(stream::response(&app, view, Some(Announce::new(run.status))))
+    Ok(stream::response(&app, view, Some(Announce::new(run.status)), until))
 }
 
 /// Of the address and, in a POST, of the body.

@@ -65,11 +65,11 @@ async fn wish(app: &Arc<App>, agent_id: String, run_id: Uuid) -> Result<Option<C
     let app = app.clone();
     let wishing = async move {
         let answer = app.intake.cancel(&agent_id, run_id, None).await?;
-        if answer.as_ref().is_some_and(|answer| answer.cancel_requested) {
+        if let Some(answer) = answer.as_ref().filter(|answer| answer.cancel_requested) {
             app.signals.send(Signal::Cancel(run_id));
             app.signals.send(Signal::Advanced(run_id));
             // Where it ended the run, the session's next one may start.
-            app.signals.send(Signal::Work);
+            app.ring(answer.session).await;
         }
         Ok(answer)
     };

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::Until;
 use crate::app::App;
 use crate::tail::{Step, View};
 
@@ -42,8 +43,10 @@ struct Wire {
     over: bool,
 }
 
-pub(crate) fn response(app: &Arc<App>, view: View, announce: Option<Announce>) -> Response {
-    let deadline = app.options.stream_limit.map(|limit| Instant::now() + limit);
+/// `until` is when the one who carries the request stops.
+pub(crate) fn response(app: &Arc<App>, view: View, announce: Option<Announce>, until: Option<Until>) -> Response {
+    let limit = app.options.stream_limit.map(|limit| Instant::now() + limit);
+    let deadline = limit.into_iter().chain(until.map(|Until(end)| end)).min();
     let wire = Wire { app: app.clone(), view, announce, deadline, ready: VecDeque::new(), over: false };
     // The next chunk is made when the connection has room for it, not before.
     let chunks = stream::unfold(wire, |mut wire| async move { Some((Ok::<_, Infallible>(wire.next().await?), wire)) });

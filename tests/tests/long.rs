@@ -1,3 +1,4 @@
 //! The slow end-to-end tests, which `./dev test long` runs.
 
+mod deployed;
 mod long_runs;

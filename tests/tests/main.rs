@@ -10,4 +10,5 @@ mod crash;
 mod egress;
 mod faults;
 mod imports;
+mod lambda;
 mod lifecycle;

@@ -1,6 +1,6 @@
 //! The driving function: it claims a session, folds its run's events, and drives a sandbox from where they leave off.
 //!
-//! [`Worker`] polls (or is woken) and drives several sessions at once, one turn each. [`sandbox`] is where harnesses run, [`harness`] what is made of
+//! [`Worker`] drives several sessions at once, one turn each. As a process it polls (`poll`), as a function it is rung ([`function`]). [`sandbox`] is where harnesses run, [`harness`] what is made of
 //! their output, [`checkpoint`] what stays of a workspace. `drive/` is the loop: what the log says and what the sandbox shows give one action, until
 //! there is none.
 //!
@@ -8,25 +8,32 @@
 //! that dies anywhere is followed by one that folds, looks and continues, and the turn does not run again. A worker's end ends no sandbox.
 
 pub mod checkpoint;
+pub mod config;
 mod drive;
 pub mod files;
+pub mod function;
 pub mod harness;
 mod lease;
 mod poll;
 pub mod sandbox;
 mod sweep;
+mod time;
+mod worker;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::{Driver, Signals};
+use adapters::{Driver, Ring, Signals};
 
-pub use poll::{Stop, Worker};
+pub use poll::Stop;
+pub use time::Time;
+pub use worker::Worker;
 
 /// What a worker works with.
 pub struct Parts {
     pub driver: Arc<dyn Driver>,
     pub signals: Arc<dyn Signals>,
+    pub ring: Arc<dyn Ring>,
     /// One for each kind that this host can make.
     pub sandboxes: Vec<Arc<dyn sandbox::Sandboxes>>,
     pub checkpoints: Arc<dyn checkpoint::Checkpoints>,

@@ -3,19 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::{Claim, ClaimRequest, HostSeen, Signal};
+use adapters::{Claim, Signal};
+use tokio::sync::Semaphore;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
-use tracing::{info, warn};
-use uuid::Uuid;
+use tracing::warn;
 
-use crate::drive::{Outcome, drive};
-use crate::lease::Leases;
-use crate::sandbox::{Place, Sandboxes};
+use crate::sandbox::Place;
 use crate::sweep::sweep;
-use crate::{Options, Parts};
+use crate::time::Time;
+use crate::worker::Worker;
 
 /// How long turns may take to hand over.
 const HAND_OVER: Duration = Duration::from_secs(5);
@@ -29,23 +27,14 @@ pub enum Stop {
     EndSandboxes,
 }
 
-pub struct Worker {
-    parts: Parts,
-    leases: Leases,
-    wake: Notify,
-}
-
 impl Worker {
-    pub fn new(parts: Parts) -> Arc<Self> {
-        Arc::new(Self { parts, leases: Leases::default(), wake: Notify::new() })
-    }
-
     /// Works until `shutdown`, then hands over what it holds.
     pub async fn run(self: Arc<Self>, shutdown: impl Future<Output = Stop> + Send) {
         // Its hosts are known before anything stands on them.
         self.beat().await;
         let mut background = JoinSet::new();
-        background.spawn(Arc::clone(&self).beats());
+        let worker = Arc::clone(&self);
+        background.spawn(async move { match worker.beats().await {} });
         background.spawn(Arc::clone(&self).listens());
         background.spawn(Arc::clone(&self).sweeps());
         let mut turns = JoinSet::new();
@@ -85,7 +74,7 @@ impl Worker {
                 Ok(Some(claim)) => {
                     let worker = Arc::clone(&self);
                     turns.spawn(async move {
-                        let left = worker.session(claim).await;
+                        let left = worker.session(claim, Time::UNKNOWN).await;
                         drop(permit);
                         left
                     });
@@ -98,55 +87,6 @@ impl Worker {
             drop(permit);
             let _ = tokio::time::timeout(self.parts.options.poll, woken).await;
         }
-    }
-
-    /// Drives a claim, and then the session's next run by a claim of its own. Answers the claim whose sandbox goes on.
-    async fn session(&self, mut claim: Claim) -> Option<Claim> {
-        loop {
-            info!(run.id = %claim.run_id, claim.epoch = claim.epoch, "claimed");
-            let word = self.leases.take(&claim);
-            let outcome = drive(&self.parts, &claim, word).await;
-            self.leases.drop(claim.claim);
-            if outcome == Outcome::Ended {
-                // Asked after the end has committed: inside that call a submission that commits beside it would be missed.
-                match self.parts.driver.claim(&self.request(Some(claim.session))).await {
-                    Ok(Some(next)) => {
-                        claim = next;
-                        continue;
-                    }
-                    Ok(None) => {}
-                    Err(error) => warn!(error = &error as &dyn std::error::Error, "cannot claim the session's next run"),
-                }
-            }
-            return (outcome == Outcome::HandedOver).then_some(claim);
-        }
-    }
-
-    fn request(&self, session: Option<Uuid>) -> ClaimRequest {
-        let Options { name, lease, dead_man, .. } = &self.parts.options;
-        ClaimRequest {
-            worker: name.clone(),
-            hosts: self.parts.sandboxes.iter().map(|one| (one.kind().to_owned(), one.host().to_owned())).collect(),
-            lease_ms: millis(*lease),
-            dead_man_ms: millis(*dead_man),
-            session,
-        }
-    }
-
-    async fn beats(self: Arc<Self>) {
-        let mut tick = tokio::time::interval(self.parts.options.lease / 3);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tick.tick().await;
-            self.beat().await;
-        }
-    }
-
-    async fn beat(&self) {
-        let Options { lease, label, .. } = &self.parts.options;
-        let host = |one: &Arc<dyn Sandboxes>| HostSeen { host: one.host().into(), kind: one.kind().into(), label: label.clone() };
-        let hosts: Vec<HostSeen> = self.parts.sandboxes.iter().map(host).collect();
-        self.leases.beat(self.parts.driver.as_ref(), &hosts, *lease).await;
     }
 
     async fn listens(self: Arc<Self>) {
@@ -190,8 +130,4 @@ impl Worker {
 
 fn is_of(place: &Place, claim: &Claim) -> bool {
     place.session == claim.session && place.name.starts_with(&claim.run_id.to_string())
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -12,20 +12,21 @@ use std::time::Duration;
 
 use ::runs::agents::Agent;
 use ::runs::{Event, Input, InputFile, Status, Submitted};
-use adapters::{Accepted, LogError, RunRow, Signal, Submission};
+use adapters::{Accepted, LogError, RunRow, Submission};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::{LOCATION, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::app::App;
 use crate::edge::Ids;
 use crate::render::Identity;
 use crate::respond::{Fault, Refusal};
-use crate::{show, stream};
+use crate::{Until, show, stream};
 pub(crate) use body::{BODY_LIMIT, parameters};
 use check::{Asked, check};
 
@@ -36,7 +37,7 @@ const KEY_CHARACTERS: usize = 512;
 
 pub(crate) async fn submit(State(app): State<Arc<App>>, Ids(agent_id): Ids<String>, request: Request) -> Result<Response, Refusal> {
     let agent = app.agent(&agent_id)?.clone();
-    let headers = request.headers().clone();
+    let (headers, until) = (request.headers().clone(), request.extensions().get().copied());
     let body = tokio::time::timeout(BODY_TIME, body::read(request)).await.map_err(|_| Refusal::Slow)??;
     let asked = check(body)?;
     let key = key(&headers)?.map(|key| (key, fingerprint::fingerprint(&agent_id, &asked)));
@@ -47,10 +48,10 @@ pub(crate) async fn submit(State(app): State<Arc<App>>, Ids(agent_id): Ids<Strin
         (true, _) => {
             let identity = Arc::new(Identity::new(accepted.run_id, &accepted.session_id, &agent_id));
             let view = app.tails.view(identity, 0);
-            stream::response(&app, if accepted.new { view.of_a_new_run() } else { view }, None)
+            stream::response(&app, if accepted.new { view.of_a_new_run() } else { view }, None, until)
         }
         (false, true) => pending(&accepted, accepted.status),
-        (false, false) => wait(&app, &agent_id, &accepted).await?,
+        (false, false) => wait(&app, &agent_id, &accepted, until).await?,
     };
     if let Ok(location) = HeaderValue::from_str(&location) {
         response.headers_mut().insert(LOCATION, location);
@@ -63,7 +64,7 @@ async fn accept(app: &Arc<App>, submission: Submission) -> Result<Accepted, Refu
     let app = app.clone();
     let accepting = async move {
         let accepted = app.intake.submit(submission).await?;
-        app.signals.send(Signal::Work);
+        app.ring(accepted.session).await;
         Ok::<_, Refusal>(accepted)
     };
     tokio::spawn(accepting.in_current_span()).await.map_err(|_| Refusal::Crashed)?
@@ -105,10 +106,12 @@ fn pending(accepted: &Accepted, status: Status) -> Response {
 }
 
 /// The run once it has ended, or 202 with how far it is. It is accepted by now: a log that does not answer changes nothing about that.
-async fn wait(app: &App, agent_id: &str, accepted: &Accepted) -> Result<Response, Refusal> {
+async fn wait(app: &App, agent_id: &str, accepted: &Accepted, until: Option<Until>) -> Result<Response, Refusal> {
+    let limit = Instant::now() + app.options.wait_limit;
+    let limit = until.map_or(limit, |Until(end)| limit.min(end));
     let run = tokio::select! {
         run = end(app, agent_id, accepted) => run,
-        () = tokio::time::sleep(app.options.wait_limit) => app.reader.run(agent_id, accepted.run_id, None).await,
+        () = tokio::time::sleep_until(limit) => app.reader.run(agent_id, accepted.run_id, None).await,
         () = app.closed() => Ok(None),
     };
     let run = run.unwrap_or_else(|error| {

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use adapters::memory::Memory;
+use adapters::signals::{LocalSignals, NoRing};
 use adapters::{ClaimRequest, Cursor, Driver, Finish, Holding, LogError, Page, Place, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
-use adapters::{Health, Signal, Signals, signals::LocalSignals};
+use adapters::{Health, Signal, Signals};
 use api::{Options, Parts};
 use async_trait::async_trait;
 use axum::Router;
@@ -118,7 +119,14 @@ impl Stage {
             down: AtomicBool::new(false),
             panics: AtomicBool::new(false),
         });
-        let parts = Parts { intake: memory.clone(), reader: reader.clone(), signals: signals.clone(), agents: Arc::new(agents()), options };
+        let parts = Parts {
+            intake: memory.clone(),
+            reader: reader.clone(),
+            signals: signals.clone(),
+            ring: Arc::new(NoRing),
+            agents: Arc::new(agents()),
+            options,
+        };
         let router = api::router(parts.clone());
         Self { memory, reader, signals, parts, router }
     }

@@ -40,6 +40,8 @@ pub struct Attachment {
 pub struct Accepted {
     pub run_id: Uuid,
     pub session_id: String,
+    /// The session's internal id, which rings name.
+    pub session: Uuid,
     pub status: Status,
     /// False when an idempotency key led to a run that was there.
     pub new: bool,
@@ -62,6 +64,8 @@ pub enum Refused {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CancelAnswer {
+    /// The run's session, by its internal id.
+    pub session: Uuid,
     pub status: Status,
     pub cancel_requested: bool,
 }
@@ -213,6 +217,17 @@ pub struct Claim {
     pub idle_claims: u32,
 }
 
+/// A session that a worker could claim now, and what its turn would need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    pub session: Uuid,
+    pub run_id: Uuid,
+    /// The turn's time limit, in milliseconds.
+    pub time_limit_ms: u64,
+    /// How long ago it was first claimed, where it has a sandbox.
+    pub running_ms: Option<u64>,
+}
+
 /// What a binding is told when the log says where a sandbox is, or is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -277,6 +292,8 @@ pub struct HostSeen {
 pub trait Driver: Send + Sync {
     /// Appends `run.claimed` and gives the session's first run that has not ended. `None`: nothing to do for this worker.
     async fn claim(&self, request: &ClaimRequest) -> Result<Option<Claim>, LogError>;
+    /// What [`Driver::claim`] could take for this worker now, by session after `after`, at most `limit` of it. Takes nothing.
+    async fn ready(&self, request: &ClaimRequest, after: Option<Uuid>, limit: u32) -> Result<Vec<Ready>, LogError>;
     /// The events of a run from `seq` on, all of them, in order; at most `limit`.
     async fn events(&self, run_id: Uuid, seq: u32, limit: u32) -> Result<Vec<Recorded>, LogError>;
     /// The seq and the index after the last event, of a log that may have events which cannot be read.

@@ -1,5 +1,8 @@
 //! Wake-ups between those who write the log and those who wait for it. A signal may be lost, doubled or late.
+//!
+//! [`Signals`] reaches whoever listens already; [`Ring`] starts workers that run only while there is work.
 
+use async_trait::async_trait;
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
@@ -17,6 +20,22 @@ pub trait Signals: Send + Sync {
     fn send(&self, signal: Signal);
     /// From now on. A receiver that lags has missed signals, which it must take as "look at everything".
     fn subscribe(&self) -> broadcast::Receiver<Signal>;
+}
+
+/// The bell of workers that are functions. What goes wrong with it costs the time until the next sweep, so it is logged and never answered.
+#[async_trait]
+pub trait Ring: Send + Sync {
+    /// Says that the session has work, after that has committed.
+    async fn ring(&self, session: Uuid);
+}
+
+/// Where every worker is a process that looks for itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoRing;
+
+#[async_trait]
+impl Ring for NoRing {
+    async fn ring(&self, _: Uuid) {}
 }
 
 /// Between api and worker in one process.

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use adapters::program;
 use serde_json::Value;
 
 use crate::cli::{Ask, Command};
@@ -9,12 +10,10 @@ use crate::client::{Accepted, Client, ClientError, Ending, Screen};
 use crate::config::Config;
 use crate::faults::Fault;
 use crate::run::{self, Turn};
-use crate::{logs, up};
-
-const SERVING: &str = "warn,sandlog=info,api=info,worker=info,adapters=info";
+use crate::up;
 
 pub(crate) async fn execute(command: Command) -> Result<ExitCode, Fault> {
-    logs::start(if matches!(command, Command::Up { .. }) { SERVING } else { "warn" });
+    program::log(if matches!(command, Command::Up { .. }) { program::USUAL } else { "warn" });
     let variable = |name: &str| std::env::var(name).ok();
     match command {
         Command::Up { only } => {

@@ -10,6 +10,7 @@
 //! | `SANDLOG_SCHEMA` | sandlog | the schema of a deployment in that database |
 //! | `SANDLOG_AGENTS` | infra/agents.toml | the registered agents |
 //! | `SANDLOG_CHECKPOINTS` | DATA/checkpoints | where checkpoints are kept: `file:///FOLDER` |
+//! | `SANDLOG_QUEUE_URL` | none | the SQS queue that rings workers that are functions |
 //! | `SANDLOG_AUTH` | none | who may ask: `none` |
 //! | `SANDLOG_LEASE_SECONDS` | 15 | how long a silent worker keeps a session |
 //! | `SANDLOG_WORKERS` | 8 | how many runs this process drives at a time |
@@ -21,11 +22,11 @@
 //! | `SANDLOG_URL` | http://127.0.0.1:SANDLOG_PORT | the server that `submit`, `follow`, `cancel` and `runs` ask |
 //! | `SANDLOG_LOG` | warn,info for our own | what is logged to standard error, as `RUST_LOG` |
 
-use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
+
+use adapters::config::{Faults, Variables};
 
 use crate::cli::Role;
 
@@ -43,6 +44,7 @@ pub(crate) struct Config {
     pub(crate) lease: Duration,
     pub(crate) workers: usize,
     pub(crate) wait: Duration,
+    pub(crate) queue: Option<String>,
     pub(crate) runner: Option<PathBuf>,
     pub(crate) tools: Option<PathBuf>,
     pub(crate) egress: Option<PathBuf>,
@@ -58,25 +60,22 @@ pub(crate) enum Database {
     Given { url: String, migrate_url: String },
 }
 
-/// All that is wrong with the environment.
-#[derive(Debug, thiserror::Error)]
-#[error("the configuration cannot be used:\n  {}", .0.join("\n  "))]
-pub(crate) struct Faults(Vec<String>);
-
-/// The variables, with the faults found so far.
-struct Reader<F> {
-    get: F,
-    faults: Vec<String>,
-}
-
 impl Config {
     /// Reads it from `get`, which is the environment outside of tests.
     pub(crate) fn read(get: impl Fn(&str) -> Option<String>, only: Option<Role>) -> Result<Config, Faults> {
-        let mut from = Reader { get, faults: Vec::new() };
+        let mut from = Variables::new(get);
         let host = from.parsed("SANDLOG_HOST", IpAddr::V4(Ipv4Addr::LOCALHOST), "an IP address");
         let port = from.parsed("SANDLOG_PORT", 7777, "a port number");
-        from.authentication(host);
-        let database = from.database(only);
+        from.authentication(Some(host));
+        let database = match from.database() {
+            Some(given) => Database::Given { migrate_url: given.owner_url.unwrap_or_else(|| given.url.clone()), url: given.url },
+            None => {
+                if only.is_some() {
+                    from.fault("DATABASE_URL: missing; one role alone (--only) needs a Postgres that the other role reaches too");
+                }
+                Database::Embedded
+            }
+        };
         let data = PathBuf::from(from.text("SANDLOG_DATA_DIR").unwrap_or_else(|| ".dev".into()));
         let checkpoints = from.checkpoints();
         let config = Config {
@@ -90,92 +89,14 @@ impl Config {
             lease: Duration::from_secs(from.within("SANDLOG_LEASE_SECONDS", 15, 1, 3600)),
             workers: usize::try_from(from.within("SANDLOG_WORKERS", 8, 1, 1000)).unwrap_or(8),
             wait: Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600)),
+            queue: from.queue(),
             runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
             tools: from.text("SANDLOG_TOOLS").map(PathBuf::from),
             egress: from.text("SANDLOG_EGRESS").map(PathBuf::from),
             anthropic_key: from.text("ANTHROPIC_API_KEY").is_some(),
             postgres_bin: from.text("SANDLOG_POSTGRES_BIN").map(PathBuf::from),
         };
-        if from.faults.is_empty() { Ok(config) } else { Err(Faults(from.faults)) }
-    }
-}
-
-impl<F: Fn(&str) -> Option<String>> Reader<F> {
-    /// An empty variable is an unset one: that is what a line of `.env` without a value makes.
-    fn text(&self, name: &str) -> Option<String> {
-        (self.get)(name).filter(|value| !value.is_empty())
-    }
-
-    fn fault(&mut self, text: impl Display) {
-        self.faults.push(text.to_string());
-    }
-
-    fn parsed<T: FromStr>(&mut self, name: &str, default: T, what: &str) -> T {
-        match self.text(name).map(|value| (value.parse(), value)) {
-            None => default,
-            Some((Ok(parsed), _)) => parsed,
-            Some((Err(_), value)) => {
-                self.fault(format!("{name}: `{value}` is not {what}"));
-                default
-            }
-        }
-    }
-
-    fn within(&mut self, name: &str, default: u64, least: u64, most: u64) -> u64 {
-        let value = self.parsed(name, default, &format!("a whole number from {least} to {most}"));
-        if !(least..=most).contains(&value) {
-            self.fault(format!("{name}: {value} is not within {least} to {most}"));
-        }
-        value
-    }
-
-    fn authentication(&mut self, host: IpAddr) {
-        match self.text("SANDLOG_AUTH").as_deref() {
-            None | Some("none") if host.is_loopback() => {}
-            None | Some("none") => self.fault(format!(
-                "SANDLOG_HOST: {host} is not a loopback address, and without authentication (SANDLOG_AUTH is `none`) anybody who reaches it could run agents"
-            )),
-            Some(other @ ("key" | "jwt")) => self.fault(format!("SANDLOG_AUTH: `{other}` is not in this release; it has `none`, on loopback")),
-            Some(other) => self.fault(format!("SANDLOG_AUTH: `{other}` is not a way to authenticate; this release has `none`")),
-        }
-    }
-
-    fn database(&mut self, only: Option<Role>) -> Database {
-        let migrate_url = self.text("DATABASE_MIGRATE_URL");
-        match self.text("DATABASE_URL") {
-            Some(url) => Database::Given { migrate_url: migrate_url.unwrap_or_else(|| url.clone()), url },
-            None => {
-                if only.is_some() {
-                    self.fault("DATABASE_URL: missing; one role alone (--only) needs a Postgres that the other role reaches too");
-                }
-                if migrate_url.is_some() {
-                    self.fault("DATABASE_MIGRATE_URL: given without DATABASE_URL");
-                }
-                Database::Embedded
-            }
-        }
-    }
-
-    /// It is part of SQL text, so it is a plain lower-case name.
-    fn schema(&mut self) -> String {
-        let schema = self.text("SANDLOG_SCHEMA").unwrap_or_else(|| "sandlog".into());
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        if schema.len() > 40 || !schema.chars().all(plain) || schema.starts_with(|c: char| c.is_ascii_digit()) || schema.starts_with("pg_") {
-            self.fault(format!(
-                "SANDLOG_SCHEMA: `{schema}` is not a name of at most 40 of a-z, 0-9 and _, beginning with a letter, and not with pg_"
-            ));
-        }
-        schema
-    }
-
-    fn checkpoints(&mut self) -> Option<PathBuf> {
-        let value = self.text("SANDLOG_CHECKPOINTS")?;
-        match value.strip_prefix("file://") {
-            Some(path) if path.starts_with('/') => return Some(path.into()),
-            _ if value.starts_with("s3://") => self.fault("SANDLOG_CHECKPOINTS: s3:// is not in this release; it has file:///FOLDER"),
-            _ => self.fault(format!("SANDLOG_CHECKPOINTS: `{value}` is not of the form file:///FOLDER")),
-        }
-        None
+        from.done(config)
     }
 }
 

@@ -4,8 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use adapters::config::Faults;
+
 use crate::client::ClientError;
-use crate::config::Faults;
 use crate::postgres::PostgresError;
 
 #[derive(Debug, thiserror::Error)]
@@ -37,19 +38,4 @@ pub(crate) enum Fault {
     Ended { what: &'static str, cause: String },
     #[error(transparent)]
     Client(#[from] ClientError),
-}
-
-/// An error and its causes on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        // Some errors tell their cause themselves.
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }

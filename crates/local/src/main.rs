@@ -10,7 +10,6 @@ mod client;
 mod commands;
 mod config;
 mod faults;
-mod logs;
 mod postgres;
 mod random;
 mod run;

@@ -5,8 +5,10 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
-use adapters::signals::LocalSignals;
-use adapters::{Driver, Intake, LogError, Reader, Signals};
+use adapters::program::chain;
+use adapters::signals::{LocalSignals, NoRing};
+use adapters::sqs::{Sending, Sqs};
+use adapters::{Driver, Intake, LogError, Reader, Ring, Signals};
 use runs::agents::Agents;
 use tokio::net::TcpListener;
 use worker::sandbox::Sandboxes;
@@ -14,7 +16,7 @@ use worker::sandbox::namespace::{self, Namespace};
 use worker::{Stop, Worker, checkpoint};
 
 use crate::config::{Config, Database};
-use crate::faults::{Fault, chain};
+use crate::faults::Fault;
 
 /// The agents that this process takes submissions for.
 pub(crate) type Registered = Arc<Agents>;
@@ -25,6 +27,7 @@ pub(crate) struct Log {
     pub(crate) reader: Arc<dyn Reader>,
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) signals: Arc<dyn Signals>,
+    pub(crate) ring: Arc<dyn Ring>,
 }
 
 /// Reads the agents file, with every fault's line.
@@ -59,7 +62,11 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
     if owns && functions_role.is_none() {
         tracing::warn!("one role is both the schema's owner and the functions': grants bind nothing (DATABASE_MIGRATE_URL)");
     }
-    Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals: Arc::new(LocalSignals::default()) })
+    let ring: Arc<dyn Ring> = match &config.queue {
+        Some(url) => Arc::new(Sqs::connect(url, Sending::Behind).await),
+        None => Arc::new(NoRing),
+    };
+    Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals: Arc::new(LocalSignals::default()), ring })
 }
 
 /// The sandboxes that this host can make; none at all is a fault.
@@ -117,6 +124,7 @@ pub(crate) fn api(
         intake: log.intake.clone(),
         reader: log.reader.clone(),
         signals: log.signals.clone(),
+        ring: log.ring.clone(),
         agents,
         options: api::Options { wait_limit: config.wait, ..api::Options::default() },
     };
@@ -142,6 +150,7 @@ pub(crate) fn worker(
     let worker = Worker::new(worker::Parts {
         driver: log.driver.clone(),
         signals: log.signals.clone(),
+        ring: log.ring.clone(),
         sandboxes,
         checkpoints: Arc::new(checkpoints),
         options: worker::Options { name, label, lease: config.lease, turns: config.workers, ..worker::Options::default() },

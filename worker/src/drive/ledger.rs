@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::{AppendError, Claim, Driver, Finish, Holding, LogError, Place, Signal, Signals};
+use adapters::{AppendError, Claim, Driver, Finish, Holding, LogError, Place, Ring, Signal, Signals};
 use runs::decide::Checkpoint;
 use runs::{Content, Event, Frame, Recorded, Run, Tools};
 use tracing::{info, warn};
 use uuid::Uuid;
+
+use crate::Parts;
 
 /// Events are read in pages of so many: an event of output is at most half a mebibyte.
 const PAGE: u32 = 64;
@@ -36,6 +38,7 @@ pub(crate) enum Written {
 pub(crate) struct Ledger {
     driver: Arc<dyn Driver>,
     signals: Arc<dyn Signals>,
+    ring: Arc<dyn Ring>,
     pub(crate) run_id: Uuid,
     pub(crate) holding: Holding,
     pub(crate) run: Run,
@@ -47,11 +50,12 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Folds the log from its start.
-    pub(crate) async fn open(driver: Arc<dyn Driver>, signals: Arc<dyn Signals>, claim: &Claim) -> Result<Self, LetGo> {
+    pub(crate) async fn open(parts: &Parts, claim: &Claim) -> Result<Self, LetGo> {
+        let (driver, signals, ring) = (Arc::clone(&parts.driver), Arc::clone(&parts.signals), Arc::clone(&parts.ring));
         let first = patiently("read the log", || driver.events(claim.run_id, 0, 1)).await?;
         let run = Run::start(first.first().ok_or(LetGo::Over)?).map_err(|error| LetGo::Unreadable(error.into()))?;
         let holding = Holding { session: claim.session, claim: claim.claim };
-        let mut ledger = Self { driver, signals, run_id: claim.run_id, holding, run, content: Content::default(), tools: Tools::default() };
+        let mut ledger = Self { driver, signals, ring, run_id: claim.run_id, holding, run, content: Content::default(), tools: Tools::default() };
         ledger.refresh().await?;
         Ok(ledger)
     }
@@ -153,6 +157,7 @@ impl Ledger {
             warn!(run.id = %self.run_id, error = &error as &dyn std::error::Error, "hand-over failed: the lease has to run out");
         }
         self.signals.send(Signal::Work);
+        self.ring.ring(self.holding.session).await;
     }
 
     async fn refused(&mut self, error: AppendError) -> Result<Written, LetGo> {

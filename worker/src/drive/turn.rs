@@ -69,7 +69,7 @@ pub(crate) async fn drive(parts: &Parts, claim: &Claim, word: watch::Receiver<Wo
 
 impl<'a> Turn<'a> {
     async fn open(parts: &'a Parts, claim: &'a Claim, sandboxes: &Arc<dyn Sandboxes>, word: watch::Receiver<Word>) -> Result<Self, LetGo> {
-        let ledger = Ledger::open(Arc::clone(&parts.driver), Arc::clone(&parts.signals), claim).await?;
+        let ledger = Ledger::open(parts, claim).await?;
         Ok(Self { parts, claim, sandboxes: Arc::clone(sandboxes), ledger, word, hints: 0 })
     }
 

@@ -4,7 +4,7 @@ use runs::{Claimed, Event, Submitted};
 use uuid::Uuid;
 
 use super::state::{Holder, Placed, Session, State};
-use crate::{Claim, ClaimRequest};
+use crate::{Claim, ClaimRequest, Ready};
 
 /// What may be claimed, in the order in which it is: living sandboxes first, then who waits longest.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +46,18 @@ impl State {
             sandbox,
             idle_claims,
         })
+    }
+
+    pub(super) fn ready(&self, request: &ClaimRequest, after: Option<Uuid>, limit: u32, now: i64) -> Vec<Ready> {
+        let wanted = self.sessions.iter().filter(|(id, _)| request.session.is_none_or(|only| only == **id) && after.is_none_or(|after| **id > after));
+        let candidates = wanted.filter_map(|(id, session)| self.candidate(*id, session, request, now));
+        let ready = candidates.filter_map(|one| {
+            let run = self.runs.get(&one.run_id)?;
+            let started = run.projection().started_at.filter(|_| !one.without_sandbox);
+            let running_ms = started.map(|at| u64::try_from(now - at).unwrap_or(0));
+            Some(Ready { session: one.session, run_id: one.run_id, time_limit_ms: run.submitted()?.agent.limits.time, running_ms })
+        });
+        ready.take(limit as usize).collect()
     }
 
     fn candidate(&self, id: Uuid, session: &Session, request: &ClaimRequest, now: i64) -> Option<Candidate> {

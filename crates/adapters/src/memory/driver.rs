@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::Memory;
 use super::state::{HostEntry, Placed, RunEntry};
-use crate::{AppendError, Attachment, Claim, ClaimRequest, Driver, Finish, Holding, HostSeen, LogError, Notice, Place};
+use crate::{AppendError, Attachment, Claim, ClaimRequest, Driver, Finish, Holding, HostSeen, LogError, Notice, Place, Ready};
 
 #[async_trait]
 impl Driver for Memory {
@@ -12,6 +12,12 @@ impl Driver for Memory {
         let mut state = self.state();
         let now = self.now();
         Ok(state.claim(request, now))
+    }
+
+    async fn ready(&self, request: &ClaimRequest, after: Option<Uuid>, limit: u32) -> Result<Vec<Ready>, LogError> {
+        let state = self.state();
+        let now = self.now();
+        Ok(state.ready(request, after, limit, now))
     }
 
     async fn events(&self, run_id: Uuid, seq: u32, limit: u32) -> Result<Vec<Recorded>, LogError> {

@@ -31,7 +31,7 @@ impl Intake for Memory {
         }
         let Some(run) = state.runs.get(&run_id) else { return Ok(None) };
         let projection = run.projection();
-        Ok(Some(CancelAnswer { status: projection.status, cancel_requested: projection.cancel_requested }))
+        Ok(Some(CancelAnswer { session: run.session, status: projection.status, cancel_requested: projection.cancel_requested }))
     }
 
     async fn erase(&self, session_id: &str, scope: Scope<'_>) -> Result<Erased, LogError> {
@@ -58,7 +58,7 @@ impl State {
         let gone = || LogError::Unreadable("a key without its run".into());
         let run = self.runs.get(&known.run).ok_or_else(gone)?;
         let session = self.sessions.get(&run.session).ok_or_else(gone)?;
-        Ok(Accepted { run_id: known.run, session_id: session.session_id.clone(), status: run.projection().status, new: false })
+        Ok(Accepted { run_id: known.run, session_id: session.session_id.clone(), session: run.session, status: run.projection().status, new: false })
     }
 
     /// The owner's check, then the room in the queue.
@@ -105,7 +105,7 @@ impl State {
         let mut run = RunEntry { session, log: Vec::new(), attachments };
         run.push(Event::Submitted(Box::new(submitted)), now);
         self.runs.insert(run_id, run);
-        Accepted { run_id, session_id, status: Status::Pending, new: true }
+        Accepted { run_id, session_id, session, status: Status::Pending, new: true }
     }
 
     fn remove(&mut self, id: Uuid) {

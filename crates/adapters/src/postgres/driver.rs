@@ -3,13 +3,14 @@
 use async_trait::async_trait;
 use runs::frame;
 use runs::{Event, Recorded};
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::Postgres;
 use super::call::{Arguments, CallError};
 use super::row::{get, recorded, unsigned};
-use crate::{AppendError, Attachment, Claim, ClaimRequest, Driver, Finish, Holding, HostSeen, LogError, Notice, Place};
+use crate::{AppendError, Attachment, Claim, ClaimRequest, Driver, Finish, Holding, HostSeen, LogError, Notice, Place, Ready};
 
 fn signed(n: u32) -> Result<i32, LogError> {
     i32::try_from(n).map_err(|_| LogError::Unfit("a run has more events than a log can hold".into()))
@@ -65,6 +66,29 @@ impl Driver for Postgres {
             sandbox: get(row, 8)?,
             idle_claims: unsigned(row, 9)?,
         }))
+    }
+
+    async fn ready(&self, request: &ClaimRequest, after: Option<Uuid>, limit: u32) -> Result<Vec<Ready>, LogError> {
+        let (kinds, hosts): (Vec<&str>, Vec<&str>) = request.hosts.iter().map(|(kind, host)| (kind.as_str(), host.as_str())).unzip();
+        let rows = self
+            .read(
+                &self.sql.ready,
+                &[
+                    (&kinds, Type::TEXT_ARRAY),
+                    (&hosts, Type::TEXT_ARRAY),
+                    (&millis(request.lease_ms.saturating_add(request.dead_man_ms)), Type::INT8),
+                    (&request.session, Type::UUID),
+                    (&after, Type::UUID),
+                    (&i64::from(limit), Type::INT8),
+                ],
+            )
+            .await?;
+        let ready = |row: &Row| {
+            let time_limit_ms = u64::try_from(get::<i64>(row, 2)?).unwrap_or(0);
+            let running_ms = get::<Option<i64>>(row, 3)?.map(|ms| u64::try_from(ms).unwrap_or(0));
+            Ok(Ready { session: get(row, 0)?, run_id: get(row, 1)?, time_limit_ms, running_ms })
+        };
+        rows.iter().map(ready).collect()
     }
 
     async fn events(&self, run_id: Uuid, seq: u32, limit: u32) -> Result<Vec<Recorded>, LogError> {

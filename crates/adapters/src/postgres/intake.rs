@@ -54,7 +54,7 @@ impl Intake for Postgres {
             .await
             .map_err(refused)?;
         let row = rows.first().ok_or_else(|| LogError::Unreadable("submit answered nothing".into()))?;
-        Ok(Accepted { run_id: get(row, 0)?, session_id: get(row, 1)?, status: status(get(row, 2)?)?, new: get(row, 3)? })
+        Ok(Accepted { run_id: get(row, 0)?, session_id: get(row, 1)?, session: get(row, 4)?, status: status(get(row, 2)?)?, new: get(row, 3)? })
     }
 
     async fn cancel(&self, agent_id: &str, run_id: Uuid, scope: Scope<'_>) -> Result<Option<CancelAnswer>, LogError> {
@@ -64,7 +64,7 @@ impl Intake for Postgres {
             .read(&self.sql.function("cancel_1", 4), &[(&agent_id, Type::TEXT), (&run_id, Type::UUID), (&scoped, Type::BOOL), (&user, Type::TEXT)])
             .await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        Ok(Some(CancelAnswer { status: status(get(row, 0)?)?, cancel_requested: get(row, 1)? }))
+        Ok(Some(CancelAnswer { session: get(row, 2)?, status: status(get(row, 0)?)?, cancel_requested: get(row, 1)? }))
     }
 
     async fn erase(&self, session_id: &str, scope: Scope<'_>) -> Result<Erased, LogError> {

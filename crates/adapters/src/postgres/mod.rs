@@ -13,6 +13,7 @@ use std::sync::Arc;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::NoTls;
 
+use crate::config::Database;
 use crate::{Health, LogError, Reader};
 pub use migrate::{VERSION, migrate};
 use schema::Sql;
@@ -39,6 +40,20 @@ pub async fn connect(url: &str, schema: &str, pool: usize) -> Result<Arc<Postgre
         return Err(LogError::Unfit(format!("schema {schema} is at version {version}, this build needs {VERSION}: migrate it")));
     }
     Ok(Arc::new(postgres))
+}
+
+/// The same of a program that may find the schema of a release before it, or none: with the owner's URL it is migrated first.
+pub async fn ready(database: &Database, schema: &str, pool: usize) -> Result<Arc<Postgres>, LogError> {
+    match (connect(&database.url, schema, pool).await, &database.owner_url) {
+        (Err(LogError::Unfit(why)), Some(owner_url)) => {
+            tracing::info!(%why, "migrating the schema");
+            let role = |url: &str| url.parse::<tokio_postgres::Config>().ok().and_then(|config| config.get_user().map(str::to_owned));
+            let functions_role = role(&database.url).filter(|name| role(owner_url).as_ref() != Some(name));
+            migrate(owner_url, schema, functions_role.as_deref()).await?;
+            connect(&database.url, schema, pool).await
+        }
+        (connected, _) => connected,
+    }
 }
 
 fn make_pool(url: &str, size: usize) -> Result<Pool, LogError> {

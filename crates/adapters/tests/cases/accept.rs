@@ -26,6 +26,7 @@ pub(crate) async fn what_is_accepted_can_be_read(world: &dyn World) {
     assert_eq!(events[0].event, Event::Submitted(Box::new(sent.submitted)));
 
     let session = log.session("s", None).await.expect("the log answers").expect("the session is there");
+    assert_eq!(session.session, accepted.session);
     assert_eq!((session.agent_id.as_str(), session.user_id.as_deref(), session.runs), ("echo", Some("ann"), 1));
 }
 
@@ -98,8 +99,9 @@ pub(crate) async fn a_submission_without_a_session_makes_one(world: &dyn World) 
     let sent = Submission { session_id: None, ..submission("", "x") };
     let one = log.submit(sent.clone()).await.expect("accepted");
     let two = log.submit(sent).await.expect("accepted");
-    assert!(!one.session_id.is_empty() && one.session_id != two.session_id);
+    assert_ne!(one.session_id, two.session_id);
     for accepted in [one, two] {
+        assert_eq!(accepted.session_id, accepted.session.to_string(), "named as it is inside, so that it can be rung for");
         assert_eq!(row(&log, accepted.run_id).await.session_id, accepted.session_id);
         assert!(log.session(&accepted.session_id, None).await.expect("the log answers").is_some());
     }

@@ -1,4 +1,4 @@
-use adapters::ClaimRequest;
+use adapters::{ClaimRequest, Ready};
 use runs::agents::SandboxKind;
 use runs::{Event, Status};
 
@@ -47,6 +47,45 @@ pub(crate) async fn a_claim_of_one_session_leaves_the_others(world: &dyn World) 
     let only = ClaimRequest { session: Some(session), ..request("a", LONG) };
     assert_eq!(log.claim(&only).await.expect("the log answers").map(|claim| claim.run_id), Some(wanted));
     assert!(log.claim(&only).await.expect("the log answers").is_none(), "held, and no other is taken instead");
+}
+
+pub(crate) async fn what_is_ready_is_what_a_claim_would_take(world: &dyn World) {
+    let log = world.log();
+    let accepted = accept(&log, "s", "x").await;
+    let (here, elsewhere) = (request("a", LONG), request("b", LONG));
+    let ready = async |request: &ClaimRequest| log.ready(request, None, 10).await.expect("the log answers");
+    let time_limit_ms = agent("echo").limits.time;
+    let waiting = Ready { session: accepted.session, run_id: accepted.run_id, time_limit_ms, running_ms: None };
+    assert_eq!(ready(&here).await, [waiting], "looking takes nothing");
+    assert_eq!(ready(&ClaimRequest { session: Some(accepted.session), ..here.clone() }).await, [waiting]);
+    assert_eq!(ready(&ClaimRequest { session: Some(accepted.run_id), ..here.clone() }).await, [], "no such session");
+    assert_eq!(ready(&ClaimRequest { hosts: Vec::new(), ..here.clone() }).await, [], "a worker that can make no sandbox");
+
+    let mut turn = claim(&log, "a").await;
+    assert_eq!(ready(&here).await, [], "held");
+    turn.begin().await;
+    turn.hand_over().await.expect("handed over");
+    let going_on = ready(&here).await;
+    assert!(matches!(going_on[..], [Ready { run_id, running_ms: Some(ms), .. }] if run_id == accepted.run_id && ms < LONG), "{going_on:?}");
+    assert_eq!(ready(&elsewhere).await, [], "its sandbox is elsewhere");
+}
+
+pub(crate) async fn ready_sessions_come_in_pages_without_loss_or_repeat(world: &dyn World) {
+    let log = world.log();
+    let mut expected = Vec::new();
+    for session in ["a", "b", "c", "d", "e"] {
+        expected.push(accept(&log, session, "x").await.session);
+        accept(&log, session, "y").await;
+    }
+    expected.sort();
+    let (mut got, mut after) = (Vec::new(), None);
+    loop {
+        let page = log.ready(&request("a", LONG), after, 2).await.expect("the log answers");
+        let Some(last) = page.last() else { break };
+        after = Some(last.session);
+        got.extend(page.iter().map(|one| one.session));
+    }
+    assert_eq!(got, expected);
 }
 
 pub(crate) async fn the_oldest_run_comes_first(world: &dyn World) {

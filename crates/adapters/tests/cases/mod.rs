@@ -43,6 +43,8 @@ macro_rules! each {
                 a_claim_names_the_first_run_and_is_in_its_log,
                 only_served_kinds_of_sandboxes_are_claimed,
                 a_claim_of_one_session_leaves_the_others,
+                what_is_ready_is_what_a_claim_would_take,
+                ready_sessions_come_in_pages_without_loss_or_repeat,
                 the_oldest_run_comes_first,
                 a_living_sandbox_comes_before_an_older_run,
                 a_run_before_its_retry_time_is_not_claimed;

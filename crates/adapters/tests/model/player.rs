@@ -59,7 +59,7 @@ impl Player {
         match op {
             Op::Submit { session, owner, key, input } => self.submit(*session, *owner, *key, *input).await,
             Op::Cancel { run } => match self.runs.get(*run) {
-                Some(run) => format!("{:?}", self.log.cancel("echo", *run, None).await.expect("the log answers")),
+                Some(run) => self.without_ids(format!("{:?}", self.log.cancel("echo", *run, None).await.expect("the log answers"))),
                 None => "nothing".into(),
             },
             Op::Erase { session } => format!("{:?}", self.log.erase(SESSIONS[*session], None).await.expect("the log answers")),
@@ -110,7 +110,12 @@ impl Player {
             None => None,
         };
         let wanted = ClaimRequest { session, ..request(host(worker), if lasting { LONG } else { 0 }) };
-        let Some(claim) = self.log.claim(&wanted).await.expect("the log answers") else { return "none".into() };
+        let ready = self.log.ready(&wanted, None, 100).await.expect("the log answers");
+        let claim = self.log.claim(&wanted).await.expect("the log answers");
+        let taken = claim.as_ref().map(|claim| (claim.session, claim.run_id));
+        let is_ready = taken.is_none_or(|taken| ready.iter().any(|one| (one.session, one.run_id) == taken));
+        assert!(is_ready && ready.is_empty() == claim.is_none(), "a claim takes what is ready: {taken:?} of {ready:?}");
+        let Some(claim) = claim else { return "none".into() };
         self.name("claim", claim.claim);
         let text = self.without_ids(format!("{claim:?}"));
         self.turns[worker] = Some(Turn::of(&self.log, claim).await);

@@ -9,7 +9,7 @@ use super::place::{Place, Step};
 use super::screen::{Ending, Screen};
 use super::sse::Parser;
 use super::{Accepted, Client, ClientError, PATIENCE, refusal};
-use crate::faults::chain;
+use adapters::program::chain;
 
 /// A server sends a comment every 15 s: three missed ones are a dead connection.
 const SILENCE: Duration = Duration::from_secs(45);

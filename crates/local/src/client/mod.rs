@@ -16,7 +16,7 @@ use std::time::Duration;
 use reqwest::{Method, Response, StatusCode, Url};
 use serde_json::Value;
 
-use crate::faults::chain;
+use adapters::program::chain;
 pub(crate) use screen::{Ending, Screen};
 
 /// How long a server that does not answer is asked again.

@@ -3,13 +3,14 @@
 create or replace function {schema}.submit_1(
     p_key text, p_fingerprint bytea, p_session_id text, p_agent_id text, p_user_id text, p_kind text, p_data jsonb,
     p_names text[], p_media_types text[], p_digests text[], p_bodies bytea[]
-) returns table (o_run_id uuid, o_session_id text, o_status text, o_new boolean) language plpgsql as $$
+) returns table (o_run_id uuid, o_session_id text, o_status text, o_new boolean, o_session uuid) language plpgsql as $$
 declare
     v_at timestamptz := clock_timestamp();
     v_run uuid := {schema}.uuid7_1(null);
     v_first uuid := v_run;
-    v_session uuid;
-    v_session_id text := coalesce(p_session_id, gen_random_uuid()::text);
+    v_session uuid := {schema}.uuid7_1(null);
+    -- Who names no session gets one by its internal name.
+    v_session_id text := coalesce(p_session_id, v_session::text);
     v_known {schema}.idempotency_keys;
 begin
     if p_key is not null then
@@ -25,14 +26,14 @@ begin
             elsif v_known.fingerprint <> p_fingerprint then
                 raise exception 'other input' using errcode = 'SL409';
             end if;
-            return query select r.run_id, s.session_id, r.status, false
+            return query select r.run_id, s.session_id, r.status, false, s.session
                 from {schema}.runs r join {schema}.sessions s using (session) where r.run_id = v_known.run_id;
             return;
         end loop;
     end if;
 
     insert into {schema}.sessions as s (session, session_id, agent_id, user_id, created_at, updated_at, runs, last_run)
-    values ({schema}.uuid7_1(null), v_session_id, p_agent_id, p_user_id, v_at, v_at, 1, v_run)
+    values (v_session, v_session_id, p_agent_id, p_user_id, v_at, v_at, 1, v_run)
     on conflict (session_id) do update set updated_at = v_at, runs = s.runs + 1,
         last_run = case when excluded.last_run > s.last_run then excluded.last_run else {schema}.uuid7_1(s.last_run) end
         where s.agent_id = excluded.agent_id and s.user_id is not distinct from excluded.user_id
@@ -55,5 +56,5 @@ begin
         select v_run, a.n, a.name, a.media_type, a.sha256, a.body
         from unnest(p_names, p_media_types, p_digests, p_bodies) with ordinality a (name, media_type, sha256, body, n);
     end if;
-    return query select v_run, v_session_id, 'PENDING', true;
+    return query select v_run, v_session_id, 'PENDING', true, v_session;
 end $$;

@@ -1,7 +1,7 @@
 -- The wish to cancel goes into the log; and the end too, where no sandbox is asked for and so nothing can be running. It loops here, in the
 -- server: beside a writer that appends fast, a client that retries would lose every race.
 create or replace function {schema}.cancel_1(p_agent_id text, p_run uuid, p_scoped boolean, p_user_id text)
-returns table (o_status text, o_cancel_requested boolean) language plpgsql as $$
+returns table (o_status text, o_cancel_requested boolean, o_session uuid) language plpgsql as $$
 declare
     v_at timestamptz;
     v_run {schema}.runs;
@@ -16,7 +16,7 @@ begin
     select * into v_run from {schema}.runs r where r.run_id = p_run for update;
     loop
         if v_run.status not in ('PENDING', 'RUNNING') or (v_run.cancel_requested and v_run.placed) then
-            return query select v_run.status, v_run.cancel_requested;
+            return query select v_run.status, v_run.cancel_requested, v_run.session;
             return;
         end if;
         v_at := clock_timestamp();

@@ -1,0 +1,108 @@
+//! The environment of the program `api`, read once. Every fault is told at once.
+//!
+//! | variable | default | what it is |
+//! |---|---|---|
+//! | `DATABASE_URL` | | the functions' role on the deployment's Postgres |
+//! | `DATABASE_MIGRATE_URL` | | the role that owns the schema: with it, a start brings an older schema up to date |
+//! | `SANDLOG_SCHEMA` | sandlog | the schema of a deployment in that database |
+//! | `SANDLOG_AGENTS` | infra/agents.toml | the registered agents |
+//! | `SANDLOG_QUEUE_URL` | none | the SQS queue that rings workers that are functions |
+//! | `SANDLOG_AUTH` | none | who may ask: `none`, behind a loopback address or what asks before Lambda |
+//! | `SANDLOG_HOST` | 127.0.0.1 | a listener's address |
+//! | `SANDLOG_PORT` | 7777 | a listener's port; 0: a free one |
+//! | `SANDLOG_WAIT_SECONDS` | 25 | how long a foreground submission waits for its result |
+//! | `SANDLOG_STREAM_SECONDS` | 0 | how long a stream may last; 0: as long as its run, or as its invocation |
+//! | `SANDLOG_LOG` | warn,info for our own | what is logged to standard error, as `RUST_LOG` |
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::runs::agents::{Agents, parse};
+use adapters::config::{Database, Faults, Variables};
+
+use crate::Options;
+
+/// Why the agents cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentsError {
+    #[error("the agents file {} cannot be read: {cause}. SANDLOG_AGENTS names it", .file.display())]
+    Unreadable { file: PathBuf, cause: std::io::Error },
+    #[error("the agents file {} is refused:\n  {}", .file.display(), .reasons.join("\n  "))]
+    Refused { file: PathBuf, reasons: Vec<String> },
+}
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where it listens; nothing for a function.
+    pub listen: Option<SocketAddr>,
+    pub database: Database,
+    pub schema: String,
+    pub agents: PathBuf,
+    pub queue: Option<String>,
+    pub options: Options,
+}
+
+impl Config {
+    pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Config, Faults> {
+        let mut from = Variables::new(get);
+        let host = from.parsed("SANDLOG_HOST", IpAddr::V4(Ipv4Addr::LOCALHOST), "an IP address");
+        let port = from.parsed("SANDLOG_PORT", 7777, "a port number");
+        let listen = if from.is_function() { None } else { Some(SocketAddr::new(host, port)) };
+        from.authentication(listen.map(|address| address.ip()));
+        let wait_limit = Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600));
+        let stream_limit = Some(from.within("SANDLOG_STREAM_SECONDS", 0, 0, 86_400)).filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        let config = Config {
+            listen,
+            database: from.database_given(),
+            schema: from.schema(),
+            agents: from.text("SANDLOG_AGENTS").unwrap_or_else(|| "infra/agents.toml".into()).into(),
+            queue: from.queue(),
+            options: Options { wait_limit, stream_limit, ..Options::default() },
+        };
+        from.done(config)
+    }
+
+    /// The agents file, refused with every fault's line.
+    pub fn agents(&self) -> Result<Agents, AgentsError> {
+        let file = || self.agents.clone();
+        let text = std::fs::read_to_string(&self.agents).map_err(|cause| AgentsError::Unreadable { file: file(), cause })?;
+        parse(&text).map_err(|faults| AgentsError::Refused { file: file(), reasons: faults.iter().map(ToString::to_string).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Config, Faults> {
+        let get = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        Config::read(get)
+    }
+
+    #[test]
+    fn every_fault_is_told_at_once() {
+        let wrong = [("SANDLOG_PORT", "70000"), ("SANDLOG_AUTH", "jwt"), ("SANDLOG_STREAM_SECONDS", "x"), ("SANDLOG_QUEUE_URL", "queue")];
+        let faults = read(&wrong).expect_err("faults").to_string();
+        for name in ["DATABASE_URL", "SANDLOG_PORT", "SANDLOG_AUTH", "SANDLOG_STREAM_SECONDS", "SANDLOG_QUEUE_URL"] {
+            assert!(faults.contains(&format!("{name}: ")), "{name} is not in: {faults}");
+        }
+    }
+
+    #[test]
+    fn a_listener_without_authentication_is_on_loopback_and_a_function_has_none() {
+        let given = ("DATABASE_URL", "postgres://a");
+        assert!(read(&[given, ("SANDLOG_HOST", "0.0.0.0")]).is_err());
+        assert_eq!(read(&[given]).expect("a configuration").listen.map(|address| address.to_string()).as_deref(), Some("127.0.0.1:7777"));
+        assert_eq!(read(&[given, ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")]).expect("a configuration").listen, None);
+    }
+
+    #[test]
+    fn every_variable_is_in_the_sample_file() {
+        let sample = include_str!("../../.env.sample");
+        let documented = include_str!("config.rs").lines().filter_map(|line| line.strip_prefix("//! | `")?.split('`').next());
+        for name in documented {
+            assert!(sample.contains(&format!("# {name}=")), "{name} is not in .env.sample");
+        }
+    }
+}

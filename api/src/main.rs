@@ -1,0 +1,44 @@
+//! The program `api`: the HTTP function under Lambda where there is its runtime, else a listener.
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use adapters::signals::{LocalSignals, NoRing};
+use adapters::sqs::{Sending, Sqs};
+use adapters::{Ring, postgres, program};
+use api::config::Config;
+use api::{Parts, function};
+use tokio::net::TcpListener;
+
+/// Connections to Postgres: each statement holds one for as long as it takes.
+const POOL: usize = 8;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    program::log(program::USUAL);
+    match serve().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("api: {}", program::chain(fault.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
+    let config = Config::read(|name| std::env::var(name).ok())?;
+    let agents = Arc::new(config.agents()?);
+    let log = postgres::ready(&config.database, &config.schema, POOL).await?;
+    let ring: Arc<dyn Ring> = match &config.queue {
+        Some(url) => Arc::new(Sqs::connect(url, if config.listen.is_none() { Sending::Awaited } else { Sending::Behind }).await),
+        None => Arc::new(NoRing),
+    };
+    let signals = Arc::new(LocalSignals::default());
+    let parts = Parts { intake: log.clone(), reader: log, signals, ring, agents, options: config.options };
+    let Some(address) = config.listen else { return function::serve(parts).await };
+    let stop = program::told_to_stop()?;
+    let listener = TcpListener::bind(address).await.map_err(|cause| format!("cannot listen on {address}: {cause}"))?;
+    println!("api listening on http://{}", listener.local_addr()?);
+    Ok(api::serve(listener, parts, stop).await?)
+}
