@@ -95,7 +95,7 @@ impl Frame {
         let bytes = match self {
             Self::RunContent { content, reasoning_content } => len(content) + len(reasoning_content),
             Self::ToolCallStarted { tool } | Self::ToolCallCompleted { tool } => tool.tool_args.to_string().len() + len(&tool.result),
-            _ => 0,
+            _ => return 0,
         };
         ENVELOPE + bytes as u64
     }
