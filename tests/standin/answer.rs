@@ -21,7 +21,7 @@ pub(super) enum Step {
 enum Block {
     Text(String),
     Thought(String),
-    Call(&'static str, Value),
+    Call(String, Value),
 }
 
 pub(super) fn to(asked: &Asked, state: &State) -> Answer {
@@ -62,17 +62,20 @@ fn message(body: &Value, state: &State) -> Answer {
     let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
     let text = |text: String| spoken(body, vec![Block::Text(text)]);
     match verb {
-        "run" | "write" | "json" if !results.is_empty() => text(format!("the tool said: {}", results.join(" | "))),
+        "run" | "write" | "call" if !results.is_empty() => text(format!("the tool said: {}", results.join(" | "))),
         "say" => text(argument.into()),
         "think" => spoken(body, vec![Block::Thought("let me see".into()), Block::Text(argument.into())]),
-        "run" => spoken(body, vec![Block::Call("Bash", json!({ "command": argument, "description": "as told" }))]),
+        "run" => spoken(body, vec![Block::Call("Bash".into(), json!({ "command": argument, "description": "as told" }))]),
         "write" => {
             let (path, content) = argument.split_once(' ').unwrap_or((argument, ""));
-            spoken(body, vec![Block::Call("Write", json!({ "file_path": path, "content": content }))])
+            spoken(body, vec![Block::Call("Write".into(), json!({ "file_path": path, "content": content }))])
         }
-        "json" => spoken(body, vec![Block::Call("StructuredOutput", serde_json::from_str(argument).unwrap_or(Value::Null))]),
+        "call" => {
+            let (name, input) = argument.split_once(' ').unwrap_or((argument, ""));
+            spoken(body, vec![Block::Call(name.into(), serde_json::from_str(input).unwrap_or(Value::Null))])
+        }
         "recall" if results.is_empty() && !argument.is_empty() => {
-            spoken(body, vec![Block::Call("Bash", json!({ "command": argument, "description": "as told" }))])
+            spoken(body, vec![Block::Call("Bash".into(), json!({ "command": argument, "description": "as told" }))])
         }
         "recall" => {
             let before: Vec<&str> = asked[..asked.len() - 1].iter().map(|(_, text)| text.as_str()).collect();
@@ -83,7 +86,8 @@ fn message(body: &Value, state: &State) -> Answer {
         "refuse" => refusal(u16::try_from(number(0)).unwrap_or(500)),
         "flaky" if state.count(directive) < number(1) => refusal(u16::try_from(number(0)).unwrap_or(500)),
         "flaky" => text("after all".into()),
-        "cut" => Answer::Streamed(begun(body).into_iter().chain(delta(0, "half an ans")).chain([Step::Cut]).collect()),
+        // What was not read when the connection breaks is lost with it.
+        "cut" => Answer::Streamed(begun(body).into_iter().chain(delta(0, "half an ans")).chain([Step::Wait(300), Step::Cut]).collect()),
         "hang" => Answer::Streamed(begun(body).into_iter().take(1).chain([Step::Hang]).collect()),
         other => text(format!("no such directive: {other}")),
     }

@@ -9,7 +9,7 @@
 //! | `slow N MS` | `word1 ` to `wordN `, one every so many milliseconds |
 //! | `run COMMAND` | a call of the tool `Bash`; after its result `the tool said: RESULT` |
 //! | `write PATH TEXT` | the same of the tool `Write` |
-//! | `json JSON` | a call of the tool `StructuredOutput` |
+//! | `call NAME JSON` | the same of any tool, with this input |
 //! | `recall [COMMAND]` | all directives before this one, and what the command says |
 //! | `saw` | what the message holds beside text: `image/png 70`, ... |
 //! | `refuse STATUS` | an error of the API |

@@ -1,6 +1,7 @@
 //! The real Claude Code CLI in real sandboxes, on a stand-in for its model.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,11 @@ use serde_json::Value;
 const KEY: &str = "sk-of-these-tests-7b1f0c9e";
 
 async fn deployment(shape: Shape, standin: &Standin, key: &str) -> Deployment {
-    let tools = binaries::tools().display().to_string();
+    deployment_with(shape, standin, key, &binaries::tools()).await
+}
+
+async fn deployment_with(shape: Shape, standin: &Standin, key: &str, tools: &Path) -> Deployment {
+    let tools = tools.display().to_string();
     let agents = binaries::root().join("tests/coders.toml").display().to_string();
     let more = [
         ("SANDLOG_AGENTS", agents.as_str()),
@@ -58,6 +63,7 @@ async fn what_a_client_sees_of_turns() {
         an_answer_fits_its_schema,
         what_the_model_refuses_is_the_runs_error,
         a_cut_answer_is_no_success,
+        nothing_is_left_running_to_wait_for,
         a_denied_permission_is_seen,
         a_turn_has_no_more_calls_than_it_may,
         a_cancel_in_mid_answer_leaves_the_conversation_as_it_was,
@@ -115,7 +121,7 @@ async fn images_and_documents_go_in_and_other_files_are_named(http: Http) {
 
 async fn an_answer_fits_its_schema(http: Http) {
     let schema = r#"{"type":"object","properties":{"n":{"type":"number"}},"required":["n"]}"#;
-    let run = http.foreground(ask(r#"json {"n":7}"#).field("output_schema", schema)).await;
+    let run = http.foreground(ask(r#"call StructuredOutput {"n":7}"#).field("output_schema", schema)).await;
     assert_eq!(
         (run["status"].as_str(), run["content"].as_str(), run["content_type"].as_str()),
         (Some("COMPLETED"), Some(r#"{"n":7}"#), Some("json")),
@@ -137,6 +143,14 @@ async fn a_cut_answer_is_no_success(http: Http) {
     let run = http.foreground(ask("cut")).await;
     assert_eq!((run["status"].as_str(), run["error_type"].as_str()), (Some("ERROR"), Some("model_api")), "{run}");
     assert!(text(&run, "content").starts_with("half an ans"), "{run}");
+}
+
+async fn nothing_is_left_running_to_wait_for(http: Http) {
+    let left = r#"call Bash {"command":"tail -f /dev/null","description":"a server","run_in_background":true}"#;
+    let run = http.foreground(ask(left)).await;
+    assert_eq!((run["status"].as_str(), &run["tools"][0]["tool_call_error"]), (Some("COMPLETED"), &true.into()), "{run}");
+    let run = http.foreground(ask("run (setsid tail -f /dev/null >/dev/null 2>&1 &); echo started")).await;
+    assert_eq!(run["content"], "the tool said: started", "{run}");
 }
 
 async fn a_denied_permission_is_seen(http: Http) {
@@ -245,6 +259,21 @@ fn none_of(folder: &Path, secret: &str) {
             assert!(!bytes.windows(secret.len()).any(|window| window == secret.as_bytes()), "{}", path.display());
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_harness_that_does_not_end_after_its_answer_is_ended() {
+    let standin = Standin::start(KEY).await;
+    let tools = Folder::new();
+    fs::create_dir(tools.path().join("bin")).expect("a folder");
+    let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"said"}"#;
+    let program = tools.path().join("bin/claude");
+    fs::write(&program, format!("#!/bin/sh\necho '{result}'\ntail -f /dev/null\n")).expect("a program");
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("a mode");
+    let deployment = deployment_with(Shape::Embedded, &standin, KEY, tools.path()).await;
+    let run = deployment.http().of("coder").foreground(ask("say said")).await;
+    assert_eq!((run["status"].as_str(), run["content"].as_str()), (Some("COMPLETED"), Some("said")), "{run}");
+    deployment.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

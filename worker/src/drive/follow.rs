@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::finish::broken;
 use super::ledger::{LetGo, Written};
 use super::turn::{Pause, Turn};
-use crate::harness::{Ending, Reading};
+use crate::harness::{ANSWERED, Ending, Reading};
 use crate::sandbox::{Attached, Body, Orders, Record, SandboxError};
 
 /// A batch is written when it is this old or this large.
@@ -19,6 +19,9 @@ const SIZE: u64 = 64 * 1024;
 const SILENT: u64 = 1024 * 1024;
 /// How long after its time limit a turn may still be followed.
 const OVERDUE: Duration = Duration::from_secs(60);
+
+/// How long a harness may be silent after its answer without ending. What it waits for then is nobody's business any more.
+const SILENCE: Duration = Duration::from_secs(20);
 
 pub(super) enum Followed {
     Ended(Ending),
@@ -38,6 +41,14 @@ struct Batch {
     due: Instant,
 }
 
+fn not_attached(error: &SandboxError) -> Result<Followed, LetGo> {
+    match error {
+        SandboxError::Fenced { .. } => Err(LetGo::NotMine),
+        SandboxError::Corrupt(_) => Ok(Followed::Ended(broken(error))),
+        _ => Ok(Followed::NoExit),
+    }
+}
+
 /// Standard input, closed after its last piece. A repeat of what the runner has already is harmless.
 async fn tell(orders: &Orders, input: Vec<Vec<u8>>) {
     let last = input.len().saturating_sub(1);
@@ -50,12 +61,9 @@ impl Turn<'_> {
     pub(super) async fn follow(&mut self) -> Result<Followed, LetGo> {
         let Some(place) = self.place() else { return Ok(Followed::Interrupted) };
         let input = self.input().await?;
-        let attached = self.sandboxes.attach(&place, self.claim.epoch, self.ledger.run.journal).await;
-        let Attached { mut records, orders } = match attached {
+        let Attached { mut records, orders } = match self.sandboxes.attach(&place, self.claim.epoch, self.ledger.run.journal).await {
             Ok(attached) => attached,
-            Err(SandboxError::Fenced { .. }) => return Err(LetGo::NotMine),
-            Err(error @ SandboxError::Corrupt(_)) => return Ok(Followed::Ended(broken(&error))),
-            Err(_) => return Ok(Followed::NoExit),
+            Err(error) => return not_attached(&error),
         };
         let run = &self.ledger.run;
         let mut reading = Reading::resume(&run.submitted, &run.parser, run.started_at);
@@ -64,7 +72,7 @@ impl Turn<'_> {
         orders.alive().await;
         // The time limit is the runner's own. One that stands still is passed by.
         let overdue = Instant::now() + Duration::from_millis(self.ledger.run.submitted.agent.limits.time) + OVERDUE;
-        let (mut beats, mut killed) = (self.word.borrow().beats, false);
+        let (mut beats, mut killed, mut silence) = (self.word.borrow().beats, false, Instant::now() + SILENCE);
         loop {
             if let Some(word) = reading.stop().filter(|_| !killed) {
                 killed = true;
@@ -83,8 +91,7 @@ impl Turn<'_> {
                     }
                     self.follow_hints().await?;
                     if word.stop || self.ledger.run.cancel_requested {
-                        self.flush(&mut batch, &reading, &orders).await?;
-                        return Ok(Followed::Interrupted);
+                        return self.leave(batch, &reading, &orders, Followed::Interrupted).await;
                     }
                 }
                 () = sleep_until(overdue) => {
@@ -93,14 +100,18 @@ impl Turn<'_> {
                     return Ok(Followed::Interrupted);
                 }
                 () = sleep_until(batch.due), if !batch.frames.is_empty() => self.flush(&mut batch, &reading, &orders).await?,
+                () = sleep_until(silence), if reading.has_answered() && !killed => {
+                    killed = true;
+                    orders.kill(ANSWERED, Duration::ZERO).await;
+                }
                 record = records.recv() => match record {
                     None | Some(Err(SandboxError::Unreachable(_) | SandboxError::Io { .. })) => {
-                        self.flush(&mut batch, &reading, &orders).await?;
-                        return Ok(Followed::NoExit);
+                        return self.leave(batch, &reading, &orders, Followed::NoExit).await;
                     }
                     Some(Err(SandboxError::Fenced { .. })) => return Err(LetGo::NotMine),
                     Some(Err(error)) => return Ok(Followed::Ended(broken(&error))),
                     Some(Ok((record, end))) => {
+                        silence = Instant::now() + SILENCE;
                         if let Some(ending) = self.take(record, end, &mut batch, &mut reading, &orders).await? {
                             return Ok(Followed::Ended(ending));
                         }
@@ -109,10 +120,15 @@ impl Turn<'_> {
             }
             // Somebody's wish came to light by a collision.
             if self.ledger.run.cancel_requested {
-                self.flush(&mut batch, &reading, &orders).await?;
-                return Ok(Followed::Interrupted);
+                return self.leave(batch, &reading, &orders, Followed::Interrupted).await;
             }
         }
+    }
+
+    /// With all in the log that was read.
+    async fn leave(&mut self, mut batch: Batch, reading: &Reading, orders: &Orders, how: Followed) -> Result<Followed, LetGo> {
+        self.flush(&mut batch, reading, orders).await?;
+        Ok(how)
     }
 
     async fn take(&mut self, record: Record, end: u64, batch: &mut Batch, reading: &mut Reading, orders: &Orders) -> Result<Option<Ending>, LetGo> {

@@ -8,6 +8,7 @@ use crate::sandbox::Exit;
 /// The word in an order to kill, and in the exit record after `killed:`.
 pub(crate) const CANCEL: &str = "cancel";
 pub(crate) const OUTPUT_LIMIT: &str = "output_limit";
+pub(crate) const ANSWERED: &str = "answered";
 
 /// What a harness that ended by itself came to: its answer, where that is another than all it said, or the error and its type.
 #[derive(Clone, Debug, PartialEq)]

@@ -17,7 +17,8 @@ use command::Command;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use exit::{CANCEL, OUTPUT_LIMIT};
+use exit::OUTPUT_LIMIT;
+pub(crate) use exit::{ANSWERED, CANCEL};
 pub use exit::{Ending, Said};
 
 /// What one kind of harness makes of its output. The state is part of every commit, so it is small, and a release reads that of the one before.
@@ -31,6 +32,10 @@ pub(crate) trait Parser: Send + Sync {
     /// Whether it is to be ended: nothing good can come any more.
     fn stop(&self) -> Option<exit::Stop> {
         None
+    }
+    /// Whether the turn has come to something, and all that is missing is the harness's end.
+    fn has_answered(&self) -> bool {
+        false
     }
     /// How the turn ended, of a harness that ended by itself.
     fn judge(&self, exit: &Exit) -> exit::Judged;
@@ -126,6 +131,11 @@ impl Reading {
         if self.kept.over { Some(OUTPUT_LIMIT) } else { self.parser.stop().map(|stop| stop.word) }
     }
 
+    /// Whether nothing more is needed of the harness but that it ends.
+    pub fn has_answered(&self) -> bool {
+        self.parser.has_answered()
+    }
+
     /// How the turn ended.
     pub fn judge(&self, exit: &Exit, at_ms: u64, limits: &runs::agents::Limits) -> Ending {
         if let Some(message) = &self.not_set_up {
@@ -140,7 +150,12 @@ impl Reading {
         if let Some(stop) = self.parser.stop() {
             return Ending::failed(stop.error, stop.error_type).timed(self.duration(at_ms));
         }
-        exit::limit_or_loss(exit, limits).unwrap_or_else(|| Ending::Judged(self.parser.judge(exit))).timed(self.duration(at_ms))
+        let ended = if exit.reason.as_deref().and_then(|reason| reason.strip_prefix("killed:")) == Some(ANSWERED) {
+            None
+        } else {
+            exit::limit_or_loss(exit, limits)
+        };
+        ended.unwrap_or_else(|| Ending::Judged(self.parser.judge(exit))).timed(self.duration(at_ms))
     }
 
     fn duration(&self, at_ms: u64) -> Metrics {

@@ -20,7 +20,7 @@ const HELLO_LIMIT: Duration = Duration::from_secs(4);
 /// How long the sandbox may take to close what it asked on after the last answer.
 const LINGER: Duration = Duration::from_secs(2);
 /// The way a request is answered that egress cannot answer.
-const NO_EGRESS: &[u8] = b"HTTP/1.1 502 Bad Gateway\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 114\r\n\r\n\
+const NO_EGRESS: &[u8] = b"HTTP/1.1 502 Bad Gateway\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 119\r\n\r\n\
     {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"sandlog: the way to the outside is not there; try again later\"}}";
 
 /// Serves it to its end.

@@ -137,6 +137,11 @@ impl Claude {
 
     /// A request to the model is over. The CLI tries again where the key is not taken, and may take half an answer for a whole one.
     fn door(&mut self, door: &Door) {
+        if door.cut && door.refused.as_deref() == Some("egress") {
+            // Egress did not live to say what it was, so it may have been an answer.
+            self.cut = true;
+            return;
+        }
         if door.upstream != UPSTREAM || door.path != "/v1/messages" {
             return;
         }
@@ -246,6 +251,10 @@ impl Parser for Claude {
     /// The CLI would try again for minutes.
     fn stop(&self) -> Option<Stop> {
         self.refused.as_ref().map(|error| Stop { word: AUTH, error: error.clone(), error_type: AUTH })
+    }
+
+    fn has_answered(&self) -> bool {
+        self.outcome.is_some()
     }
 
     fn judge(&self, exit: &Exit) -> Judged {

@@ -44,6 +44,8 @@ pub(in crate::harness) fn program(options: &Options<'_>, schema: Option<&Value>,
         // The key is added outside.
         ("ANTHROPIC_API_KEY", "placeholder"),
         ("CLAUDE_CODE_MAX_RETRIES", RETRIES),
+        // A turn ends with its answer. What the model left running would keep the CLI, which waits for it, up to the time limit.
+        ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
         // There is nobody else to talk to.
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
         ("DISABLE_AUTOUPDATER", "1"),

@@ -215,6 +215,22 @@ fn a_key_that_is_not_taken_ends_the_turn_at_once() {
     assert!(matches!(ending, Ending::Judged(judged) if judged.outcome.is_ok()));
 }
 
+#[test]
+fn an_answer_counts_also_of_a_harness_that_has_to_be_ended_after_it() {
+    let exit = |reason: &str| Exit { signal: Some(9), reason: Some(reason.into()), ..Exit::default() };
+    let (_, ending) = recorded("plain", exit("killed:answered"));
+    assert!(matches!(ending, Ending::Judged(judged) if judged.outcome.is_ok()));
+    let (_, ending) = recorded("plain", exit("killed:shutdown"));
+    assert!(matches!(ending, Ending::Lost { .. }));
+    let mut reading = Reading::resume(&submitted(false), &Value::Null, None);
+    let answered = |record: &Record| {
+        reading.read(record);
+        reading.has_answered()
+    };
+    // Started, init, the answer, the result.
+    assert_eq!(journal(&fixture("plain"), usize::MAX, "", code(0)).iter().map(answered).collect::<Vec<_>>()[..4], [false, false, false, true]);
+}
+
 fn door(door: Door) -> Body {
     let path = if door.path.is_empty() { "/v1/messages".into() } else { door.path.clone() };
     Body::Door(Box::new(Door { upstream: "anthropic".into(), method: "POST".into(), path, ..door }))
@@ -235,6 +251,9 @@ fn an_answer_that_was_cut_off_is_no_success_whatever_the_cli_says() {
     let whole = || door(Door { status: Some(200), ..Door::default() });
     let ending = with_doors("connection_cut", vec![whole(), cut()]);
     assert!(matches!(&ending, Ending::Judged(judged) if judged.outcome.as_ref().is_err_and(|(_, kind)| kind == "model_api")), "{ending:?}");
+    let dead = Body::Door(Box::new(Door { cut: true, refused: Some("egress".into()), ..Door::default() }));
+    let ending = with_doors("connection_cut", vec![whole(), dead]);
+    assert!(matches!(&ending, Ending::Judged(judged) if judged.outcome.is_err()), "{ending:?}");
     // It was asked again, or it was about something else.
     let other = door(Door { path: "/v1/messages/count_tokens".into(), cut: true, ..Door::default() });
     let ending = with_doors("connection_cut", vec![cut(), whole(), other]);
@@ -312,7 +331,7 @@ fn what_is_large_is_bounded_and_says_so() {
     ]);
     let (frames, _) = read(&submitted(false), &journal(&out, 1000, "", code(1)));
     assert_eq!(text(&frames), long);
-    assert!(frames.iter().all(|frame| frame.bytes() <= 128 * 1024), "{:?}", frames.iter().map(Frame::bytes).collect::<Vec<_>>());
+    assert!(frames.iter().all(|frame| frame.bytes() <= 129 * 1024), "{:?}", frames.iter().map(Frame::bytes).collect::<Vec<_>>());
     for (_, tool) in tools(&frames) {
         assert!(tool.tool_args.to_string().contains("more bytes are left out"), "{tool:?}");
     }
