@@ -1,5 +1,6 @@
 //! One process a folder, from the first need to the last.
 
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 
 use runner::egress::{Answer, PROTOCOL, To};
@@ -40,9 +41,12 @@ fn other_settings_wait_until_nobody_needs_the_ones_before() {
     let mut house = House::new(&[("ANTHROPIC_API_KEY", KEY)]);
     house.run();
     let first = house.pid();
-    let stay = house.enter(PROTOCOL, To::Stay);
+    // A connection with an answer on it is one that is counted: an order that comes before that would end the house.
+    let mut stay = house.enter(PROTOCOL, To::Join { upstreams: Vec::new() });
+    stay.write_all(b"GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    stay.read_exact(&mut [0]).unwrap();
     house.variables[0].1 = "another-key".into();
-    eventually("a stay", || house.tell(PROTOCOL, To::Replace { settings: "x".into() }) == Answer::Busy);
+    assert_eq!(house.tell(PROTOCOL, To::Replace { settings: "x".into() }), Answer::Busy);
     let said = house.run();
     assert!(said.contains("other settings") && !said.contains("another-key"), "{said}");
     assert_eq!(house.pid(), first);

@@ -36,6 +36,8 @@ begin
             update {schema}.bindings set unended = 0 where session = v_binding.session;
             continue;
         end if;
+        -- By now, not by when the wait for it began: a turn starts after the one before it has ended.
+        v_at := clock_timestamp();
         v_host := case when v_binding.host = any (p_hosts) then v_binding.host else p_hosts[array_position(p_kinds, v_binding.kind)] end;
 
         -- A holder that lost its lease may still append: go one past it.

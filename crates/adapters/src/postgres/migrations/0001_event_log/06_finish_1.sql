@@ -21,9 +21,10 @@ create or replace function {schema}.finish_1(
     p_run uuid, p_session uuid, p_seq int, p_index int, p_types text[], p_data jsonb[], p_frames int[], p_status text, p_checkpoint text, p_conversation text
 ) returns void language plpgsql as $$
 declare
-    v_at timestamptz := clock_timestamp();
+    v_at timestamptz;
 begin
     perform 1 from {schema}.bindings b where b.session = p_session for update;
+    v_at := clock_timestamp();
     update {schema}.runs set status = p_status, ended_at = v_at, placed = false where run_id = p_run and status in ('PENDING', 'RUNNING');
     if not found then
         raise exception 'gone' using errcode = 'SL410';
