@@ -19,7 +19,7 @@ use crate::proxy::Egress;
 
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
 /// The longest head of a request, and what is read ahead of a body.
-const HEAD: usize = 64 * 1024;
+pub(crate) const HEAD: usize = 64 * 1024;
 /// Connections at a time, of all sandboxes together.
 const MOST: usize = 4096;
 

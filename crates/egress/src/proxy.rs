@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
 use serde_json::json;
 
 use crate::body::{Counted, Noted};
 use crate::client::Upstreams;
+use crate::door::HEAD;
 use crate::head::{incoming, outgoing};
 use crate::note::{Note, Records};
 use crate::route::{Refusal, route, split};
@@ -35,6 +36,11 @@ impl Egress {
         let known = self.settings.upstreams.iter().any(|one| one.name == name);
         let (name, path) = if known { (name, path) } else { ("", request.uri().path()) };
         let note = Note::new(records, name, request.method().as_str(), path);
+        if head_bytes(&request) > HEAD {
+            let mut response = own(note, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "request", "invalid_request_error", "the head is too large");
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            return response;
+        }
         match route(&self.settings.upstreams, may, request.method(), request.uri()) {
             Ok(route) => {
                 let uri = Uri::builder().scheme(route.upstream.scheme.clone()).authority(route.upstream.authority.clone()).path_and_query(route.to);
@@ -74,6 +80,12 @@ impl Egress {
         *response.headers_mut() = incoming(&head.headers);
         response
     }
+}
+
+/// What the head's names and values come to. The server's own limit lets one pass that came in whole at once.
+fn head_bytes(request: &Request<Incoming>) -> usize {
+    let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
+    request.uri().to_string().len() + headers.sum::<usize>()
 }
 
 /// Ends when nothing of the request has gone out for the limit.
