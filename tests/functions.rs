@@ -104,6 +104,11 @@ impl Watch {
         Http::new(vec![format!("{}/lambda-url/api", self.url)])
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> &str {
+        self.url.trim_start_matches("http://")
+    }
+
     /// What the worker's function answers to an event.
     pub async fn invoke(&self, event: &Value) -> Value {
         let request = reqwest::Client::new().post(format!("{}/2015-03-31/functions/worker/invocations", self.url));
