@@ -69,6 +69,10 @@ async fn cargo_lambda_watch_takes_submissions_streams_live_and_drives_a_run_by_a
         }
     }
     assert_eq!(body(http.get("/agents/echo").await, StatusCode::OK).await["id"], "echo");
+
+    // Where the log cannot be asked, the queue keeps what rang.
+    drop(database);
+    assert_eq!(watch.invoke(&queue_event(&[&ring, "no ring at all"])).await, json!({ "batchItemFailures": [{ "itemIdentifier": "m0" }] }));
     watch.stop().await;
     traces::gone(folder.path(), Duration::from_secs(30)).await;
 }
