@@ -16,6 +16,9 @@ const MARGIN: Duration = Duration::from_secs(5);
 
 /// Serves the Lambda runtime that the environment names.
 pub async fn serve(parts: Parts) -> Result<(), Error> {
+    if parts.auth.is_none() {
+        tracing::warn!("api.auth: SANDLOG_AUTH is `none`: whoever can reach this function can run agents and read everything");
+    }
     run_with_streaming_response_concurrent(router(parts).layer(from_fn(deadline))).await
 }
 

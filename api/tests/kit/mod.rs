@@ -8,6 +8,7 @@ use adapters::memory::Memory;
 use adapters::signals::{LocalSignals, NoRing};
 use adapters::{ClaimRequest, Cursor, Driver, Finish, Holding, LogError, Page, Place, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
 use adapters::{Health, Signal, Signals};
+use api::auth::Auth;
 use api::{Options, Parts};
 use async_trait::async_trait;
 use axum::Router;
@@ -125,6 +126,7 @@ impl Stage {
             signals: signals.clone(),
             ring: Arc::new(NoRing),
             agents: Arc::new(agents()),
+            auth: Arc::new(Auth::none()),
             options,
         };
         let router = api::router(parts.clone());
