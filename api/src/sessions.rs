@@ -42,7 +42,8 @@ pub(crate) async fn runs(State(app): State<Arc<App>>, caller: Caller, Ids(sessio
     possible(&session_id)?;
     let (limit, cursor, status) = (query.limit(100, 100)?, query.cursor()?, run_routes::status(&query)?);
     app.reader.session(&session_id, caller.sees()).await?.ok_or(Refusal::SessionNotFound)?;
-    let asked = RunsQuery { session_id: Some(&session_id), user_id: caller.instead_of(query.get("user_id")?), status, cursor, limit, ..RunsQuery::default() };
+    let asked =
+        RunsQuery { session_id: Some(&session_id), user_id: caller.instead_of(query.get("user_id")?), status, cursor, limit, ..RunsQuery::default() };
     let page = app.reader.runs(asked, caller.sees()).await?;
     let runs: Vec<_> = page.items.iter().map(show_run).collect();
     let mut response = Json(runs).into_response();
@@ -52,7 +53,11 @@ pub(crate) async fn runs(State(app): State<Arc<App>>, caller: Caller, Ids(sessio
     Ok(response)
 }
 
-pub(crate) async fn run(State(app): State<Arc<App>>, caller: Caller, Ids((session_id, run_id)): Ids<(String, String)>) -> Result<Json<Value>, Refusal> {
+pub(crate) async fn run(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Ids((session_id, run_id)): Ids<(String, String)>,
+) -> Result<Json<Value>, Refusal> {
     possible(&session_id)?;
     let session = app.reader.session(&session_id, caller.sees()).await?.ok_or(Refusal::SessionNotFound)?;
     let run = run_routes::find(&app, &caller, &session.agent_id, &run_id, Some(&session_id)).await?;

@@ -13,8 +13,7 @@ use ring::signature::{
 };
 use ring::{error::Unspecified, hmac};
 
-static PROVIDER: CryptoProvider =
-    CryptoProvider { signer_factory: no_signer, verifier_factory: verifier, key_utils: KeyUtils::new_unimplemented() };
+static PROVIDER: CryptoProvider = CryptoProvider { signer_factory: no_signer, verifier_factory: verifier, key_utils: KeyUtils::new_unimplemented() };
 
 /// For this process, once; again it changes nothing.
 pub(super) fn install() {

@@ -37,7 +37,9 @@ impl Fetcher {
         let asked = async {
             let answer = self.client.get(self.uri.clone()).await.map_err(|error| adapters::program::chain(&error))?;
             match answer.status() {
-                StatusCode::OK => Limited::new(answer.into_body(), LARGEST).collect().await.map(|body| body.to_bytes()).map_err(|error| error.to_string()),
+                StatusCode::OK => {
+                    Limited::new(answer.into_body(), LARGEST).collect().await.map(|body| body.to_bytes()).map_err(|error| error.to_string())
+                }
                 status => Err(format!("the answer is {status}")),
             }
         };

@@ -72,8 +72,7 @@ mod tests {
 
     fn event(version: &str, context: Value) -> Value {
         let mut context = context;
-        let rest = version == "1.0";
-        let more = if rest {
+        let more = if version == "1.0" {
             json!({ "httpMethod": "GET", "resourcePath": "/{proxy+}", "path": "/agents", "requestTimeEpoch": 1, "requestId": "r", "stage": "$default" })
         } else {
             json!({ "http": { "method": "GET", "path": "/agents", "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "x" },
@@ -82,10 +81,11 @@ mod tests {
         context.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
         // A header that claims the same counts for nothing.
         let headers = json!({ "authorization": "Bearer x", "x-amzn-request-context": "{\"authorizer\":{\"principalId\":\"eve\"}}" });
-        json!({
-            "version": version, "routeKey": "$default", "rawPath": "/agents", "rawQueryString": "", "headers": headers, "isBase64Encoded": false,
-            "path": "/agents", "resource": "/{proxy+}", "httpMethod": "GET", "multiValueHeaders": {}, "requestContext": context,
-        })
+        if version == "1.0" {
+            json!({ "path": "/agents", "resource": "/{proxy+}", "httpMethod": "GET", "headers": headers, "requestContext": context })
+        } else {
+            json!({ "version": version, "routeKey": "$default", "rawPath": "/agents", "headers": headers, "requestContext": context })
+        }
     }
 
     fn caller(version: &str, context: Value) -> Option<(String, Vec<String>)> {

@@ -30,8 +30,8 @@ use crate::respond::Refusal;
 pub use keys::{Key, KeyFault, PREFIX as KEY_PREFIX};
 pub use scopes::Scope;
 use scopes::{Need, authorize};
-pub use settings::Settings;
 use settings::How;
+pub use settings::Settings;
 
 /// Who asks, as far as that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -126,7 +126,8 @@ mod tests {
             prop::sample::select(Scope::ALL.to_vec()).prop_map(|scope| scope.name().to_owned()),
             (prop::sample::select(AGENTS.to_vec()), prop::sample::select(vec!["read", "run", "delete"]))
                 .prop_map(|(agent, action)| format!("agents:{agent}:{action}")),
-            prop::sample::select(vec!["openid", "agents", "agents:", "agents::run", "agents:a", "sessions:a:read", "AGENTS:RUN", ""]).prop_map(str::to_owned),
+            prop::sample::select(vec!["openid", "agents", "agents:", "agents::run", "agents:a", "sessions:a:read", "AGENTS:RUN", ""])
+                .prop_map(str::to_owned),
         ];
         prop::collection::btree_set(one, 0..5)
     }

@@ -90,7 +90,9 @@ impl Settings {
             "jwt" => tokens(from).map_or(How::None, How::Tokens),
             "gateway" => {
                 if listens.is_some() {
-                    from.fault("SANDLOG_AUTH: `gateway` is what stands before a Lambda function; a listener has nothing before it that could be trusted");
+                    from.fault(
+                        "SANDLOG_AUTH: `gateway` is what stands before a Lambda function; a listener has nothing before it that could be trusted",
+                    );
                 }
                 How::Gateway { iam_scopes: iam_scopes(from) }
             }
@@ -158,7 +160,9 @@ fn tokens<F: Fn(&str) -> Option<String>>(from: &mut Variables<F>) -> Option<Toke
             None
         }
         (None, None) => {
-            from.fault("SANDLOG_AUTH_JWKS: missing; it is the file or the https:// address of the issuer's public keys (or set SANDLOG_AUTH_JWT_SECRET)");
+            from.fault(
+                "SANDLOG_AUTH_JWKS: missing; it is the file or the https:// address of the issuer's public keys (or set SANDLOG_AUTH_JWT_SECRET)",
+            );
             None
         }
     };

@@ -36,12 +36,7 @@ const BODY_TIME: Duration = Duration::from_secs(120);
 const KEY: &str = "idempotency-key";
 const KEY_CHARACTERS: usize = 512;
 
-pub(crate) async fn submit(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Ids(agent_id): Ids<String>,
-    request: Request,
-) -> Result<Response, Refusal> {
+pub(crate) async fn submit(State(app): State<Arc<App>>, caller: Caller, Ids(agent_id): Ids<String>, request: Request) -> Result<Response, Refusal> {
     let agent = app.agent(&agent_id)?.clone();
     let (headers, until) = (request.headers().clone(), request.extensions().get().copied());
     let body = tokio::time::timeout(BODY_TIME, body::read(request)).await.map_err(|_| Refusal::Slow)??;

@@ -110,6 +110,15 @@ impl Stage {
     }
 
     pub(crate) fn with(options: Options) -> Self {
+        Self::made(options, Auth::none())
+    }
+
+    /// Behind authentication.
+    pub(crate) fn guarded(auth: Auth) -> Self {
+        Self::made(Options::default(), auth)
+    }
+
+    fn made(options: Options, auth: Auth) -> Self {
         let (memory, signals) = (Arc::new(Memory::new()), Arc::new(LocalSignals::default()));
         let reader = Arc::new(Watched {
             memory: memory.clone(),
@@ -126,7 +135,7 @@ impl Stage {
             signals: signals.clone(),
             ring: Arc::new(NoRing),
             agents: Arc::new(agents()),
-            auth: Arc::new(Auth::none()),
+            auth: Arc::new(auth),
             options,
         };
         let router = api::router(parts.clone());
