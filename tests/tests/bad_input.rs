@@ -46,6 +46,12 @@ async fn an_open_address_without_authentication() {
 }
 
 #[tokio::test]
+async fn authentication_that_is_half_set_up() {
+    let variables = [("SANDLOG_AUTH", "jwt".to_owned()), ("SANDLOG_AUTH_KEYS", "keys.toml".into()), ("SANDLOG_PORT", "x".into())];
+    fails(&["up"], &variables, &["SANDLOG_AUTH_JWKS: missing", "SANDLOG_AUTH_KEYS: it is for SANDLOG_AUTH=key", "SANDLOG_PORT: "]).await;
+}
+
+#[tokio::test]
 async fn a_postgres_that_does_not_answer() {
     let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let url = format!("postgres://ann:secret@{closed}/log");

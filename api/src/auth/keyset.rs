@@ -71,7 +71,7 @@ impl Default for Pace {
 
 pub(super) enum Source {
     File(PathBuf),
-    Address(Fetcher),
+    Address(Box<Fetcher>),
 }
 
 impl Source {

@@ -83,7 +83,7 @@ pub struct Auth(Way);
 enum Way {
     None,
     Keys(keys::Keys),
-    Tokens(token::Verifier),
+    Tokens(Box<token::Verifier>),
     Gateway(gateway::Gateway),
 }
 
@@ -96,7 +96,7 @@ impl Auth {
         Ok(Self(match &settings.0 {
             How::None => Way::None,
             How::Keys(keys) => Way::Keys(keys::Keys::new(keys.clone())),
-            How::Tokens(tokens) => Way::Tokens(token::Verifier::new(tokens)?),
+            How::Tokens(tokens) => Way::Tokens(Box::new(token::Verifier::new(tokens)?)),
             How::Gateway { iam_scopes } => Way::Gateway(gateway::Gateway::new(iam_scopes.clone())),
         }))
     }
@@ -124,11 +124,7 @@ pub(crate) async fn admit(State(app): State<Arc<App>>, request: Request, next: N
             parts.extensions.insert(caller);
             next.run(Request::from_parts(parts, body)).await
         }
-        Err(refusal) => {
-            // Handed back unread, so that whoever stands before this can take what the client still sends.
-            drop(body);
-            refusal.into_response()
-        }
+        Err(refusal) => refusal.into_response(),
     }
 }
 

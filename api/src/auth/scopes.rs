@@ -146,7 +146,7 @@ mod tests {
             let scope = Scope::ALL[at];
             let mut enough = vec!["agent_os:admin".to_owned(), scope.name().to_owned()];
             if let Some(action) = scope.action() {
-                let of = agent.map_or(AGENTS.to_vec(), |agent| vec![agent, "*"]);
+                let of = agent.map_or_else(|| AGENTS.to_vec(), |agent| vec![agent, "*"]);
                 enough.extend(of.iter().map(|agent| format!("agents:{agent}:{action}")));
             }
             let expected = held.iter().any(|scope| enough.contains(scope));

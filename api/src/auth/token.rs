@@ -23,7 +23,7 @@ pub(super) struct Verifier {
 
 enum Keys {
     Secret(DecodingKey),
-    Set(KeySet),
+    Set(Box<KeySet>),
 }
 
 #[derive(Deserialize)]
@@ -55,8 +55,8 @@ impl Verifier {
         crypto::install();
         let keys = match &tokens.signed {
             Signed::Secret(secret) => Keys::Secret(DecodingKey::from_secret(secret.bytes()).map_err(io::Error::other)?),
-            Signed::File(path) => Keys::Set(KeySet::new(Source::File(path.clone()), pace)),
-            Signed::Address(uri) => Keys::Set(KeySet::new(Source::Address(Fetcher::new(uri.clone())?), pace)),
+            Signed::File(path) => Keys::Set(Box::new(KeySet::new(Source::File(path.clone()), pace))),
+            Signed::Address(uri) => Keys::Set(Box::new(KeySet::new(Source::Address(Box::new(Fetcher::new(uri.clone())?)), pace))),
         };
         let mut validation = Validation::new(Algorithm::HS256);
         (validation.leeway, validation.validate_nbf, validation.validate_aud) = (LEEWAY, true, tokens.audience.is_some());

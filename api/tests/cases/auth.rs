@@ -293,3 +293,25 @@ async fn a_key_for_one_agent_reaches_and_lists_that_one() {
     }
     assert_eq!(ask(&stage, "POST", "/agents/echo/runs", Some("all")).await.status, StatusCode::FORBIDDEN);
 }
+
+#[tokio::test]
+async fn what_stands_before_a_function_says_who_asks_and_a_header_does_not() {
+    let mut from = adapters::config::Variables::new(|name: &str| (name == "SANDLOG_AUTH").then(|| "gateway".to_owned()));
+    let stage = Stage::guarded(Auth::new(&Settings::read(&mut from, None)).expect("a gateway"));
+    let event = |authorizer: &Value| {
+        let http = serde_json::json!({ "method": "GET", "path": "/sessions", "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "x" });
+        let context = serde_json::json!({ "http": http, "timeEpoch": 1, "stage": "$default", "authorizer": authorizer });
+        let headers = serde_json::json!({ "authorization": "Bearer x", "x-amzn-oidc-identity": "eve" });
+        let event = serde_json::json!({ "version": "2.0", "rawPath": "/sessions", "headers": headers, "requestContext": context });
+        let (parts, _) = lambda_http::request::from_str(&event.to_string()).expect("an event").into_parts();
+        Request::from_parts(parts, Body::empty())
+    };
+    let none = stage.ask(event(&Value::Null)).await;
+    assert_eq!((none.status, none.detail().as_str()), (StatusCode::UNAUTHORIZED, "Authorization header required"));
+    let iam = serde_json::json!({ "iam": { "userArn": "arn:aws:iam::1:user/ann" } });
+    assert_eq!(stage.ask(event(&iam)).await.status, StatusCode::OK);
+    let token = serde_json::json!({ "jwt": { "claims": { "sub": "ann", "scope": "agents:read" } } });
+    assert_eq!(stage.ask(event(&token)).await.status, StatusCode::FORBIDDEN);
+    // What came over a socket has no event, whatever it says of itself.
+    assert_eq!(ask(&stage, "GET", "/sessions", Some("x")).await.status, StatusCode::UNAUTHORIZED);
+}
