@@ -37,7 +37,7 @@ async fn one_role_without_a_database() {
 #[tokio::test]
 async fn every_fault_of_the_environment_at_once() {
     let wrong = [("SANDLOG_PORT", "many".to_owned()), ("SANDLOG_AUTH", "key".into()), ("SANDLOG_LEASE_SECONDS", "-1".into())];
-    fails(&["up"], &wrong, &["SANDLOG_PORT: ", "SANDLOG_AUTH: ", "SANDLOG_LEASE_SECONDS: "]).await;
+    fails(&["up"], &wrong, &["SANDLOG_PORT: ", "SANDLOG_AUTH_KEYS: ", "SANDLOG_LEASE_SECONDS: "]).await;
 }
 
 #[tokio::test]
