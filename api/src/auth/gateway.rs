@@ -1,7 +1,7 @@
 //! The identity that stands before the function: what the authorizer of an API gateway, or IAM at a function's URL, has established.
 //!
-//! It is in the event that Lambda invokes the function with, which whoever asks over HTTP cannot write; no header is looked at. A request that did not come
-//! through Lambda has no such context, and so nobody behind it.
+//! It is in the event that Lambda invokes the function with, which whoever asks over HTTP cannot write; no header is looked at. A request that did not
+//! come through Lambda has no such context, and so nobody behind it.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -139,11 +139,12 @@ impl KeySet {
             }
             state.tried = Some(Instant::now());
         }
-        match self.source.load().await {
-            Ok(signers) => {
-                let mut state = self.state();
-                (state.signers, state.loaded) = (Some(signers.into()), Some(Instant::now()));
-            }
+        let loaded = self.source.load().await;
+        let (mut state, now) = (self.state(), Instant::now());
+        // Counted from its end too: those who waited for it do not each wait for one of their own.
+        state.tried = Some(now);
+        match loaded {
+            Ok(signers) => (state.signers, state.loaded) = (Some(signers.into()), Some(now)),
             Err(why) => tracing::warn!(why, "api.auth: the keys of the tokens' issuer did not come (SANDLOG_AUTH_JWKS)"),
         }
     }

@@ -58,6 +58,9 @@ impl Verifier {
             Signed::File(path) => Keys::Set(Box::new(KeySet::new(Source::File(path.clone()), pace))),
             Signed::Address(uri) => Keys::Set(Box::new(KeySet::new(Source::Address(Box::new(Fetcher::new(uri.clone())?)), pace))),
         };
+        if tokens.audience.is_none() && matches!(keys, Keys::Set(_)) {
+            tracing::warn!("api.auth: tokens that the issuer made for others are taken too, as no audience is named (SANDLOG_AUTH_AUDIENCE)");
+        }
         let mut validation = Validation::new(Algorithm::HS256);
         (validation.leeway, validation.validate_nbf, validation.validate_aud) = (LEEWAY, true, tokens.audience.is_some());
         let mut required = vec!["exp", "sub"];

@@ -315,3 +315,22 @@ async fn what_stands_before_a_function_says_who_asks_and_a_header_does_not() {
     // What came over a socket has no event, whatever it says of itself.
     assert_eq!(ask(&stage, "GET", "/sessions", Some("x")).await.status, StatusCode::UNAUTHORIZED);
 }
+
+#[tokio::test]
+async fn a_token_that_nobody_can_judge_yet_is_not_called_wrong() {
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.and_then(|listener| listener.local_addr()).expect("a port");
+    let set = format!("http://{closed}/keys");
+    let mut from = adapters::config::Variables::new(|name: &str| match name {
+        "SANDLOG_AUTH" => Some("jwt".to_owned()),
+        "SANDLOG_AUTH_JWKS" => Some(set.clone()),
+        _ => None,
+    });
+    let stage = Stage::guarded(Auth::new(&Settings::read(&mut from, None)).expect("a verifier"));
+    // {"alg":"ES256","kid":"k"} and {"sub":"ann"}
+    let answer = ask(&stage, "GET", "/sessions", Some("eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJzdWIiOiJhbm4ifQ.AAAA")).await;
+    assert_eq!((answer.status, answer.detail().contains("keys")), (StatusCode::SERVICE_UNAVAILABLE, true), "{}", answer.text);
+    assert!(answer.headers.contains_key("retry-after") && !answer.headers.contains_key("www-authenticate"));
+    // What is no token needs no key to be refused, and no token needs none either.
+    refused(&ask(&stage, "GET", "/sessions", Some("x")).await, "GET", 401, "Invalid authentication token", "no token");
+    refused(&ask(&stage, "GET", "/sessions", None).await, "GET", 401, "Authorization header required", "no header");
+}
