@@ -1,8 +1,8 @@
 //! Who is asking, and whether they may: the first check of every request, before its body is read and before anything is looked up.
 //!
-//! [`Settings`] says which of four ways it goes: `none` (`keys`, `token` and `gateway` are the others). Each gives a [`Caller`]; `scopes` has what every
+//! [`Settings`] says which of four ways it goes: `none` (`keys`, `token` and `gateway` are the others). Each gives a `Caller`; `scopes` has what every
 //! route asks of one, and is closed: a route that it does not know is for operators. What a caller may *see* is decided by the log, which every
-//! route asks with [`Caller::sees`], so that another user's run is as unknown as one that never was.
+//! route asks with `Caller::sees`, so that another user's run is as unknown as one that never was.
 //!
 //! The law here: **a refusal says that, never why.** Which of a token's parts is wrong is nobody's business but ours.
 
