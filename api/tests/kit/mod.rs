@@ -8,6 +8,7 @@ use adapters::memory::Memory;
 use adapters::signals::{LocalSignals, NoRing};
 use adapters::{ClaimRequest, Cursor, Driver, Finish, Holding, LogError, Page, Place, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
 use adapters::{Health, Signal, Signals};
+use api::auth::Auth;
 use api::{Options, Parts};
 use async_trait::async_trait;
 use axum::Router;
@@ -109,6 +110,15 @@ impl Stage {
     }
 
     pub(crate) fn with(options: Options) -> Self {
+        Self::made(options, Auth::none())
+    }
+
+    /// Behind authentication.
+    pub(crate) fn guarded(auth: Auth) -> Self {
+        Self::made(Options::default(), auth)
+    }
+
+    fn made(options: Options, auth: Auth) -> Self {
         let (memory, signals) = (Arc::new(Memory::new()), Arc::new(LocalSignals::default()));
         let reader = Arc::new(Watched {
             memory: memory.clone(),
@@ -125,6 +135,7 @@ impl Stage {
             signals: signals.clone(),
             ring: Arc::new(NoRing),
             agents: Arc::new(agents()),
+            auth: Arc::new(auth),
             options,
         };
         let router = api::router(parts.clone());
