@@ -1,4 +1,6 @@
+mod admission;
 mod bodies;
+mod queue;
 mod reading;
 mod refusals;
 mod sockets;

@@ -11,6 +11,7 @@
 //! | `SANDLOG_AGENTS` | infra/agents.toml | the registered agents |
 //! | `SANDLOG_CHECKPOINTS` | DATA/checkpoints | where checkpoints are kept: `file:///FOLDER` |
 //! | `SANDLOG_QUEUE_URL` | none | the SQS queue that rings workers that are functions |
+//! | `SANDLOG_QUEUE_LIMIT` | 10000 | how many runs may wait for a worker before submissions are refused; 0: any number |
 //! | `SANDLOG_AUTH` | none | who may ask: `none` |
 //! | `SANDLOG_LEASE_SECONDS` | 15 | how long a silent worker keeps a session |
 //! | `SANDLOG_WORKERS` | 8 | how many runs this process drives at a time |
@@ -45,6 +46,7 @@ pub(crate) struct Config {
     pub(crate) workers: usize,
     pub(crate) wait: Duration,
     pub(crate) queue: Option<String>,
+    pub(crate) queue_limit: Option<u32>,
     pub(crate) runner: Option<PathBuf>,
     pub(crate) tools: Option<PathBuf>,
     pub(crate) egress: Option<PathBuf>,
@@ -90,6 +92,7 @@ impl Config {
             workers: usize::try_from(from.within("SANDLOG_WORKERS", 8, 1, 1000)).unwrap_or(8),
             wait: Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600)),
             queue: from.queue(),
+            queue_limit: from.queue_limit(),
             runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
             tools: from.text("SANDLOG_TOOLS").map(PathBuf::from),
             egress: from.text("SANDLOG_EGRESS").map(PathBuf::from),

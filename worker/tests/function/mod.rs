@@ -122,7 +122,14 @@ impl Stage {
         );
         let agent = parse(&text).unwrap()["a"].clone();
         let submitted = Submitted { agent, input: Input::default(), requeued_from: None };
-        let submission = Submission { session_id: Some(session.into()), user_id: None, submitted, attachments: Vec::new(), key: None };
+        let submission = Submission {
+            session_id: Some(session.into()),
+            user_id: None,
+            submitted,
+            attachments: Vec::new(),
+            key: None,
+            terms: adapters::Terms::default(),
+        };
         self.memory.submit(submission).await.unwrap()
     }
 
