@@ -1,5 +1,6 @@
 mod admission;
 mod bodies;
+mod cursors;
 mod queue;
 mod reading;
 mod refusals;
