@@ -37,7 +37,7 @@ async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
         None => Arc::new(NoRing),
     };
     let signals = Arc::new(LocalSignals::default());
-    let parts = Parts { intake: log.clone(), reader: log, signals, ring, agents, auth, options: config.options };
+    let parts = Parts { intake: log.clone(), reader: log.clone(), queue: log, signals, ring, agents, auth, options: config.options };
     let Some(address) = config.listen else { return function::serve(parts).await };
     let stop = program::told_to_stop()?;
     let listener = TcpListener::bind(address).await.map_err(|cause| format!("cannot listen on {address}: {cause}"))?;

@@ -11,6 +11,7 @@
 //! | `SANDLOG_AGENTS` | infra/agents.toml | the registered agents |
 //! | `SANDLOG_CHECKPOINTS` | DATA/checkpoints | where checkpoints are kept: `file:///FOLDER` |
 //! | `SANDLOG_QUEUE_URL` | none | the SQS queue that rings workers that are functions |
+//! | `SANDLOG_QUEUE_LIMIT` | 10000 | how many runs may wait for a worker before submissions are refused; 0: any number |
 //! | `SANDLOG_AUTH` | none | who may ask: `none` (on loopback), `key`, `jwt` |
 //! | `SANDLOG_AUTH_KEYS` | | `key`: the file of keys |
 //! | `SANDLOG_AUTH_JWKS` | | `jwt`: the file or the https:// address of the issuer's public keys |
@@ -55,6 +56,7 @@ pub(crate) struct Config {
     pub(crate) auth: Settings,
     /// What `run` sends to the server that it finds or makes.
     pub(crate) token: Option<String>,
+    pub(crate) queue_limit: Option<u32>,
     pub(crate) runner: Option<PathBuf>,
     pub(crate) tools: Option<PathBuf>,
     pub(crate) egress: Option<PathBuf>,
@@ -103,6 +105,7 @@ impl Config {
             queue: from.queue(),
             auth,
             token: from.text("SANDLOG_TOKEN"),
+            queue_limit: from.queue_limit(),
             runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
             tools: from.text("SANDLOG_TOOLS").map(PathBuf::from),
             egress: from.text("SANDLOG_EGRESS").map(PathBuf::from),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use adapters::program::chain;
+use adapters::queue::Queue;
 use adapters::signals::{LocalSignals, NoRing};
 use adapters::sqs::{Sending, Sqs};
 use adapters::{Driver, Intake, LogError, Reader, Ring, Signals};
@@ -27,6 +28,7 @@ pub(crate) struct Log {
     pub(crate) intake: Arc<dyn Intake>,
     pub(crate) reader: Arc<dyn Reader>,
     pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) queue: Arc<dyn Queue>,
     pub(crate) signals: Arc<dyn Signals>,
     pub(crate) ring: Arc<dyn Ring>,
 }
@@ -62,6 +64,8 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
             tracing::info!(%why, "the schema was not migrated; it is what this build needs");
             log
         }
+        // It may not be migrated either, but that is not what is wrong.
+        (Err(LogError::Unfit(_)), Some(Err(cause @ LogError::Differs(_)))) => return Err(unfit(cause)),
         (Err(cause), _) => return Err(unfit(cause)),
         (Ok(()), None) => return Err(Fault::Log { place: place(url), cause: "not tried".into() }),
     };
@@ -72,7 +76,7 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
         Some(url) => Arc::new(Sqs::connect(url, Sending::Behind).await),
         None => Arc::new(NoRing),
     };
-    Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals: Arc::new(LocalSignals::default()), ring })
+    Ok(Log { intake: log.clone(), reader: log.clone(), queue: log.clone(), driver: log, signals: Arc::new(LocalSignals::default()), ring })
 }
 
 /// The sandboxes that this host can make; none at all is a fault.
@@ -127,14 +131,18 @@ pub(crate) fn api(
     config: &Config,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> impl Future<Output = Result<(), String>> + Send + 'static {
+    // With a Postgres of its own it is the one host.
+    let alone = !config.checkpoints_by_default || config.database == Database::Embedded;
+    let checkpoints = if alone { api::Checkpoints::Named } else { api::Checkpoints::OneHost(config.checkpoints.clone()) };
     let parts = api::Parts {
         intake: log.intake.clone(),
         reader: log.reader.clone(),
         signals: log.signals.clone(),
         ring: log.ring.clone(),
+        queue: log.queue.clone(),
         agents,
         auth,
-        options: api::Options { wait_limit: config.wait, ..api::Options::default() },
+        options: api::Options { wait_limit: config.wait, queue_limit: config.queue_limit, checkpoints, ..api::Options::default() },
     };
     async move { api::serve(listener, parts, shutdown).await.map_err(|cause| chain(&cause)) }
 }
