@@ -7,14 +7,14 @@ use adapters::queue::Queue;
 use adapters::{Intake, Reader, Ring, Signal, Signals};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::respond::Refusal;
 use crate::tail::{Settings, Tails};
-use crate::{Options, Parts, agents, edge, events, health, queue, resume, runs, sessions, submit};
+use crate::{Options, Parts, agents, auth, edge, events, health, queue, resume, runs, sessions, submit};
 
 pub(crate) struct App {
     pub(crate) intake: Arc<dyn Intake>,
@@ -23,6 +23,7 @@ pub(crate) struct App {
     pub(crate) ring: Arc<dyn Ring>,
     pub(crate) queue: Arc<dyn Queue>,
     pub(crate) agents: Arc<Agents>,
+    pub(crate) auth: Arc<auth::Auth>,
     pub(crate) options: Options,
     pub(crate) tails: Tails,
     /// True once the process is to end: what waits or streams then comes to its end.
@@ -31,10 +32,10 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { intake, reader, signals, ring, queue, agents, options } = parts;
+        let Parts { intake, reader, signals, ring, queue, agents, auth, options } = parts;
         let settings = Settings { tick: options.tick, ring_bytes: options.ring_bytes, silence: options.silence };
         let tails = Tails::start(reader.clone(), signals.clone(), settings);
-        Self { intake, reader, signals, ring, queue, agents, options, tails, closing: watch::Sender::new(false) }
+        Self { intake, reader, signals, ring, queue, agents, auth, options, tails, closing: watch::Sender::new(false) }
     }
 
     /// Tells workers, in this process and elsewhere, that the session has work.
@@ -77,6 +78,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .fallback(async || Refusal::NotFound)
         .method_not_allowed_fallback(async || Refusal::Method)
         .layer(DefaultBodyLimit::max(submit::BODY_LIMIT))
+        .layer(from_fn_with_state(app.clone(), auth::admit))
         .layer(from_fn(edge::edge))
         .with_state(app)
 }

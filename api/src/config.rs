@@ -7,10 +7,16 @@
 //! | `SANDLOG_SCHEMA` | sandlog | the schema of a deployment in that database |
 //! | `SANDLOG_AGENTS` | infra/agents.toml | the registered agents |
 //! | `SANDLOG_QUEUE_URL` | none | the SQS queue that rings workers that are functions |
+//! | `SANDLOG_AUTH` | none | who may ask: `none` (on loopback, or where it is said on purpose in Lambda), `key`, `jwt`, `gateway` (in Lambda) |
+//! | `SANDLOG_AUTH_KEYS` | | `key`: the file of keys |
+//! | `SANDLOG_AUTH_JWKS` | | `jwt`: the file or the https:// address of the issuer's public keys |
+//! | `SANDLOG_AUTH_JWT_SECRET` | | `jwt`: the secret that tokens are signed with, instead |
+//! | `SANDLOG_AUTH_AUDIENCE` | any | `jwt`: the audience that a token must name |
+//! | `SANDLOG_AUTH_ISSUER` | any | `jwt`: the issuer that a token must name |
+//! | `SANDLOG_AUTH_IAM_SCOPES` | all but `agent_os:admin` | `gateway`: the scopes of who was let through by IAM |
 //! | `SANDLOG_QUEUE_LIMIT` | 10000 | how many runs may wait for a worker before submissions are refused; 0: any number |
 //! | `SANDLOG_CHECKPOINTS` | DATA/checkpoints | where the workers keep checkpoints; a function, or an api of workers on several hosts, has to be told |
 //! | `SANDLOG_DATA_DIR` | .dev | what the workers' host keeps, by default with the checkpoints |
-//! | `SANDLOG_AUTH` | none | who may ask: `none`, behind a loopback address or what asks before Lambda |
 //! | `SANDLOG_HOST` | 127.0.0.1 | a listener's address |
 //! | `SANDLOG_PORT` | 7777 | a listener's port; 0: a free one |
 //! | `SANDLOG_WAIT_SECONDS` | 25 | how long a foreground submission waits for its result |
@@ -24,6 +30,7 @@ use std::time::Duration;
 use ::runs::agents::{Agents, parse};
 use adapters::config::{Database, Faults, Variables};
 
+use crate::auth::Settings;
 use crate::{Checkpoints, Options};
 
 /// Why the agents cannot be used.
@@ -43,6 +50,7 @@ pub struct Config {
     pub schema: String,
     pub agents: PathBuf,
     pub queue: Option<String>,
+    pub auth: Settings,
     pub options: Options,
 }
 
@@ -52,7 +60,7 @@ impl Config {
         let host = from.parsed("SANDLOG_HOST", IpAddr::V4(Ipv4Addr::LOCALHOST), "an IP address");
         let port = from.parsed("SANDLOG_PORT", 7777, "a port number");
         let listen = if from.is_function() { None } else { Some(SocketAddr::new(host, port)) };
-        from.authentication(listen.map(|address| address.ip()));
+        let auth = Settings::read(&mut from, listen.map(|address| address.ip()));
         let wait_limit = Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600));
         let stream_limit = Some(from.within("SANDLOG_STREAM_SECONDS", 0, 0, 86_400)).filter(|seconds| *seconds > 0).map(Duration::from_secs);
         let data = from
@@ -70,6 +78,7 @@ impl Config {
             schema: from.schema(),
             agents: from.text("SANDLOG_AGENTS").unwrap_or_else(|| "infra/agents.toml".into()).into(),
             queue: from.queue(),
+            auth,
             options: Options { wait_limit, stream_limit, queue_limit, checkpoints, ..Options::default() },
         };
         from.done(config)
@@ -94,7 +103,7 @@ mod tests {
 
     #[test]
     fn every_fault_is_told_at_once() {
-        let wrong = [("SANDLOG_PORT", "70000"), ("SANDLOG_AUTH", "jwt"), ("SANDLOG_STREAM_SECONDS", "x"), ("SANDLOG_QUEUE_URL", "queue")];
+        let wrong = [("SANDLOG_PORT", "70000"), ("SANDLOG_AUTH", "token"), ("SANDLOG_STREAM_SECONDS", "x"), ("SANDLOG_QUEUE_URL", "queue")];
         let faults = read(&wrong).expect_err("faults").to_string();
         for name in ["DATABASE_URL", "SANDLOG_PORT", "SANDLOG_AUTH", "SANDLOG_STREAM_SECONDS", "SANDLOG_QUEUE_URL"] {
             assert!(faults.contains(&format!("{name}: ")), "{name} is not in: {faults}");

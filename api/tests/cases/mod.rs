@@ -1,4 +1,5 @@
 mod admission;
+mod auth;
 mod bodies;
 mod cursors;
 mod queue;

@@ -8,6 +8,7 @@ use adapters::memory::Memory;
 use adapters::signals::{LocalSignals, NoRing};
 use adapters::{Accepted, CancelAnswer, Erased, Health, Intake, Refused, Signal, Signals, Submission, Terms};
 use adapters::{ClaimRequest, Cursor, Driver, Finish, Holding, LogError, Page, Place, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
+use api::auth::Auth;
 use api::{Options, Parts};
 use async_trait::async_trait;
 use axum::Router;
@@ -152,6 +153,15 @@ impl Stage {
     }
 
     pub(crate) fn with(options: Options) -> Self {
+        Self::made(options, Auth::none())
+    }
+
+    /// Behind authentication.
+    pub(crate) fn guarded(auth: Auth) -> Self {
+        Self::made(Options::default(), auth)
+    }
+
+    fn made(options: Options, auth: Auth) -> Self {
         let (memory, signals) = (Arc::new(Memory::new()), Arc::new(LocalSignals::default()));
         let reader = Arc::new(Watched {
             memory: memory.clone(),
@@ -170,6 +180,7 @@ impl Stage {
             signals: signals.clone(),
             ring: Arc::new(NoRing),
             agents: Arc::new(agents()),
+            auth: Arc::new(auth),
             options,
         };
         let router = api::router(parts.clone());
