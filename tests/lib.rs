@@ -15,8 +15,10 @@ pub mod emulator;
 pub mod functions;
 pub mod http;
 pub mod instance;
+pub mod link;
 pub mod pooler;
 pub mod proxy;
+pub mod redis;
 pub mod standin;
 pub mod suite;
 pub mod traces;
@@ -28,6 +30,7 @@ pub use database::Database;
 pub use deployment::{Deployment, Shape};
 pub use http::{Http, Streamed};
 pub use instance::Instance;
+pub use redis::Redis;
 
 /// Waits until `condition` gives something, or panics with `what` after `limit`.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, limit: Duration, mut condition: impl FnMut() -> F) -> T {

@@ -3,6 +3,7 @@
 mod call;
 mod driver;
 mod intake;
+mod listen;
 mod migrate;
 mod reader;
 mod row;
@@ -15,6 +16,7 @@ use tokio_postgres::NoTls;
 
 use crate::config::Database;
 use crate::{Health, LogError, Reader};
+pub use listen::listen;
 pub use migrate::{VERSION, migrate};
 use schema::Sql;
 
