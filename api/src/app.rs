@@ -30,7 +30,7 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { intake, reader, signals, ring, agents, options } = parts;
-        let settings = Settings { tick: options.tick, ring_bytes: options.ring_bytes, silence: options.silence };
+        let settings = Settings { tick: options.tick, floor: options.floor, ring_bytes: options.ring_bytes, silence: options.silence };
         let tails = Tails::start(reader.clone(), signals.clone(), settings);
         Self { intake, reader, signals, ring, agents, options, tails, closing: watch::Sender::new(false) }
     }

@@ -55,6 +55,8 @@ pub struct Options {
     pub stream_limit: Option<Duration>,
     /// The log is asked at least so often while somebody watches a run.
     pub tick: Duration,
+    /// The same while signals of other processes come here, which tell of news: then this only finds what they lost.
+    pub floor: Duration,
     /// A comment is sent on a stream on which nothing has been sent for so long.
     pub keepalive: Duration,
     /// A viewer that hears nothing of its run for so long looks whether it is still there.
@@ -73,6 +75,7 @@ impl Default for Options {
             wait_limit: Duration::from_secs(25),
             stream_limit: None,
             tick: Duration::from_millis(50),
+            floor: Duration::from_secs(1),
             keepalive: Duration::from_secs(15),
             silence: Duration::from_secs(15),
             stalled_limit: Duration::from_secs(60),

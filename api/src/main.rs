@@ -4,7 +4,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use adapters::signals::{LocalSignals, NoRing};
+use adapters::signals::{Hub, NoRing};
 use adapters::sqs::{Sending, Sqs};
 use adapters::{Ring, postgres, program};
 use api::config::Config;
@@ -34,7 +34,7 @@ async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
         Some(url) => Arc::new(Sqs::connect(url, if config.listen.is_none() { Sending::Awaited } else { Sending::Behind }).await),
         None => Arc::new(NoRing),
     };
-    let signals = Arc::new(LocalSignals::default());
+    let signals = Arc::new(Hub::poll());
     let parts = Parts { intake: log.clone(), reader: log, signals, ring, agents, options: config.options };
     let Some(address) = config.listen else { return function::serve(parts).await };
     let stop = program::told_to_stop()?;

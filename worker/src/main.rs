@@ -4,7 +4,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use adapters::signals::{LocalSignals, NoRing};
+use adapters::signals::{Hub, NoRing};
 use adapters::sqs::{Sending, Sqs};
 use adapters::{Reader, Ring, postgres, program};
 use worker::checkpoint::Folder;
@@ -35,7 +35,7 @@ async fn work() -> Result<(), Box<dyn Error + Send + Sync>> {
     };
     let worker = Worker::new(Parts {
         driver: log,
-        signals: Arc::new(LocalSignals::default()),
+        signals: Arc::new(Hub::poll()),
         ring,
         sandboxes,
         checkpoints: Arc::new(checkpoints),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use adapters::memory::Memory;
-use adapters::signals::{LocalSignals, NoRing};
+use adapters::signals::{Hub, NoRing};
 use adapters::{ClaimRequest, Cursor, Driver, Finish, Holding, LogError, Page, Place, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
 use adapters::{Health, Signal, Signals};
 use api::{Options, Parts};
@@ -98,7 +98,7 @@ impl Reader for Watched {
 pub(crate) struct Stage {
     pub(crate) memory: Arc<Memory>,
     pub(crate) reader: Arc<Watched>,
-    pub(crate) signals: Arc<LocalSignals>,
+    pub(crate) signals: Arc<Hub>,
     pub(crate) parts: Parts,
     pub(crate) router: Router,
 }
@@ -109,7 +109,7 @@ impl Stage {
     }
 
     pub(crate) fn with(options: Options) -> Self {
-        let (memory, signals) = (Arc::new(Memory::new()), Arc::new(LocalSignals::default()));
+        let (memory, signals) = (Arc::new(Memory::new()), Arc::new(Hub::poll()));
         let reader = Arc::new(Watched {
             memory: memory.clone(),
             tails: AtomicUsize::new(0),
@@ -322,7 +322,7 @@ impl Worker {
     }
 
     pub(crate) fn signal(&self) {
-        self.stage.signals.send(Signal::Advanced(self.run_id));
+        self.stage.signals.send(Signal::look(self.run_id));
     }
 
     /// A sandbox, and the harness in it.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use adapters::program::chain;
-use adapters::signals::{LocalSignals, NoRing};
+use adapters::signals::{Hub, NoRing};
 use adapters::sqs::{Sending, Sqs};
 use adapters::{Driver, Intake, LogError, Reader, Ring, Signals};
 use runs::agents::Agents;
@@ -66,7 +66,7 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
         Some(url) => Arc::new(Sqs::connect(url, Sending::Behind).await),
         None => Arc::new(NoRing),
     };
-    Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals: Arc::new(LocalSignals::default()), ring })
+    Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals: Arc::new(Hub::poll()), ring })
 }
 
 /// The sandboxes that this host can make; none at all is a fault.

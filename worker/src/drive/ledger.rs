@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use adapters::{AppendError, Claim, Driver, Finish, Holding, LogError, Place, Ring, Signal, Signals};
 use runs::decide::Checkpoint;
+use runs::frame::count;
 use runs::{Content, Event, Frame, Recorded, Run, Tools};
 use tracing::{info, warn};
 use uuid::Uuid;
@@ -66,7 +67,7 @@ impl Ledger {
             let tail = patiently("read the log", || self.driver.events(self.run_id, self.run.seq + 1, PAGE)).await?;
             let whole = (tail.len() as u32) < PAGE;
             for recorded in tail {
-                self.fold(recorded)?;
+                self.fold(&recorded)?;
             }
             if whole {
                 break;
@@ -81,7 +82,7 @@ impl Ledger {
         }
     }
 
-    fn fold(&mut self, recorded: Recorded) -> Result<(), LetGo> {
+    fn fold(&mut self, recorded: &Recorded) -> Result<(), LetGo> {
         match &recorded.event {
             Event::SandboxRequested(_) => {
                 self.content.clear();
@@ -95,7 +96,7 @@ impl Ledger {
             }),
             _ => {}
         }
-        self.run = self.run.clone().apply(&recorded).map_err(|error| LetGo::Unreadable(error.into()))?;
+        self.run = self.run.clone().apply(recorded).map_err(|error| LetGo::Unreadable(error.into()))?;
         Ok(())
     }
 
@@ -117,8 +118,12 @@ impl Ledger {
     async fn written(&mut self, answer: Result<i64, AppendError>, event: Event) -> Result<Written, LetGo> {
         match answer {
             Ok(at) => {
-                self.fold(Recorded { seq: self.run.seq + 1, first_index: self.run.next_index, at, event })?;
-                self.signals.send(Signal::Advanced(self.run_id));
+                let recorded = Arc::new(Recorded { seq: self.run.seq + 1, first_index: self.run.next_index, at, event });
+                self.fold(&recorded)?;
+                // Viewers wait for frames.
+                if recorded.next_index() > recorded.first_index {
+                    self.signals.send(Signal::committed(self.run_id, recorded));
+                }
                 Ok(Written::Yes)
             }
             Err(error) => self.refused(error).await,
@@ -143,7 +148,8 @@ impl Ledger {
             Ok(()) => {
                 let how = finish.events.last().map_or("", Event::kind);
                 info!(run.id = %self.run_id, attempt = self.run.attempt, how, "ended");
-                self.signals.send(Signal::Advanced(self.run_id));
+                let frames: u32 = finish.events.iter().map(count).sum();
+                self.signals.send(Signal::up_to(self.run_id, finish.first_index + frames));
                 Ok(Written::Yes)
             }
             Err(error) => self.refused(error).await,

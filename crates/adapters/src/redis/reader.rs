@@ -52,9 +52,12 @@ impl Reader {
 
     async fn session(&mut self) -> RedisResult<Infallible> {
         let mut connection = open(&self.client, BLOCK + PATIENCE).await?;
+        // The first answer comes at once: it says whether reading works.
+        let mut block = Duration::from_millis(1);
         loop {
-            let answer = self.ask(&mut connection).await?;
+            let answer = self.ask(&mut connection, block).await?;
             self.both.reads();
+            block = BLOCK;
             for stream in answer.into_iter().flat_map(|answer| answer.keys) {
                 let Some(last) = stream.ids.last().map(|last| last.id.clone()) else { continue };
                 if stream.key == self.nudge {
@@ -67,10 +70,10 @@ impl Reader {
         }
     }
 
-    async fn ask(&mut self, connection: &mut MultiplexedConnection) -> RedisResult<Option<StreamReadReply>> {
+    async fn ask(&mut self, connection: &mut MultiplexedConnection, block: Duration) -> RedisResult<Option<StreamReadReply>> {
         self.follow();
         let mut ask = cmd("XREAD");
-        ask.arg("COUNT").arg(TOGETHER).arg("BLOCK").arg(millis(BLOCK)).arg("STREAMS").arg(&self.nudge);
+        ask.arg("COUNT").arg(TOGETHER).arg("BLOCK").arg(millis(block)).arg("STREAMS").arg(&self.nudge);
         let streams: Vec<_> = self.read.iter().collect();
         for (topic, _) in &streams {
             ask.arg(self.keys.of(**topic));

@@ -60,7 +60,7 @@ impl Signal {
     /// This event of the run was committed.
     pub fn committed(run_id: Uuid, event: Arc<Recorded>) -> Signal {
         let next = Some(event.next_index());
-        Signal::Advanced(Advance { run_id, next, event: Some(event).filter(|event| !event.event.is_terminal()) })
+        Signal::Advanced(Advance { run_id, next, event: Some(event).filter(|event| is_exact(&event.event)) })
     }
 
     /// What of it goes to other processes.
@@ -72,6 +72,28 @@ impl Signal {
             }
             other => other.clone(),
         }
+    }
+}
+
+/// Whether the event is read from the log letter by letter as it is here. An end is not taken from anywhere else, and Postgres has its own way of writing
+/// fractions (`1e17` comes back as a whole number).
+fn is_exact(event: &Event) -> bool {
+    let exact = |frame: &Frame| match frame {
+        Frame::ToolCallStarted { tool } | Frame::ToolCallCompleted { tool } => !has_fraction(&tool.tool_args),
+        _ => true,
+    };
+    match event {
+        Event::Output(output) => output.frames.iter().all(exact),
+        event => !event.is_terminal(),
+    }
+}
+
+fn has_fraction(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Number(number) => number.is_f64(),
+        serde_json::Value::Array(values) => values.iter().any(has_fraction),
+        serde_json::Value::Object(fields) => fields.values().any(has_fraction),
+        _ => false,
     }
 }
 
