@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
-use adapters::signals::{Hub, NoRing};
+use adapters::signals::NoRing;
 use adapters::sqs::{Sending, Sqs};
-use adapters::{Ring, postgres, program};
+use adapters::{Reader, Ring, postgres, program};
 use api::config::Config;
 use api::{Parts, function};
 use tokio::net::TcpListener;
@@ -34,7 +35,8 @@ async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
         Some(url) => Arc::new(Sqs::connect(url, if config.listen.is_none() { Sending::Awaited } else { Sending::Behind }).await),
         None => Arc::new(NoRing),
     };
-    let signals = Arc::new(Hub::poll());
+    let (url, deployment) = (&config.database.url, log.health().await?.deployment);
+    let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, Duration::ZERO)?;
     let parts = Parts { intake: log.clone(), reader: log, signals, ring, agents, options: config.options };
     let Some(address) = config.listen else { return function::serve(parts).await };
     let stop = program::told_to_stop()?;

@@ -63,7 +63,7 @@ impl Ears {
     async fn listen(&mut self, shared: &Shared, last: Instant, pause: Option<Duration>) {
         let mut idle = shared.tailed().is_empty();
         let mut due = last + pause.unwrap_or_else(|| self.tick(&shared.settings));
-        let mut by = |due: &mut Instant, rest: Duration| {
+        let by = |due: &mut Instant, rest: Duration| {
             if pause.is_none() {
                 *due = (*due).min(last + rest.min(shared.settings.tick));
             }
@@ -135,7 +135,8 @@ fn take(shared: &Shared, advance: Advance) -> Taken {
     let Head { next, ended } = *tailed.head.borrow();
     match (advance.event, advance.next) {
         _ if ended => Taken::Nothing,
-        (Some(event), _) if event.first_index <= next && next < event.next_index() => {
+        // An end is believed of the log alone.
+        (Some(event), _) if event.first_index <= next && next < event.next_index() && !event.event.is_terminal() => {
             tailed.publish([&*event]);
             Taken::Next
         }

@@ -1,5 +1,7 @@
 //! The api on the memory log, what a client does with it, and a worker that appends what the case says.
 
+pub(crate) mod wire;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -131,6 +133,14 @@ impl Stage {
         Self { memory, reader, signals, parts, router }
     }
 
+    /// The same with signals that a test decides about.
+    pub(crate) fn signalling(options: Options, signals: Arc<dyn Signals>) -> Self {
+        let mut stage = Self::with(options);
+        stage.parts.signals = signals;
+        stage.router = api::router(stage.parts.clone());
+        stage
+    }
+
     pub(crate) async fn send(&self, request: Request<Body>) -> Open {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
@@ -177,6 +187,7 @@ impl Stage {
             seq: last.seq + 1,
             index: last.next_index(),
             attempt: 0,
+            written: Vec::new(),
         }
     }
 
@@ -303,6 +314,7 @@ pub(crate) struct Worker {
     seq: u32,
     pub(crate) index: u32,
     attempt: u32,
+    written: Vec<Arc<Recorded>>,
 }
 
 impl Worker {
@@ -313,12 +325,20 @@ impl Worker {
     }
 
     async fn append(&mut self, event: Event) {
-        self.stage.memory.append(self.run_id, self.seq, self.index, &event).await.unwrap();
+        let at = self.stage.memory.append(self.run_id, self.seq, self.index, &event).await.unwrap();
+        self.written.push(Arc::new(Recorded { seq: self.seq, first_index: self.index, at, event: event.clone() }));
         self.past(&event);
     }
 
     fn past(&mut self, event: &Event) {
         (self.seq, self.index) = (self.seq + 1, self.index + frame::count(event));
+    }
+
+    /// Says what it wrote, as a worker does: the newest event, or one before it.
+    pub(crate) fn tell(&self, back: usize) {
+        if let Some(event) = self.written.iter().rev().nth(back) {
+            self.stage.parts.signals.send(Signal::committed(self.run_id, event.clone()));
+        }
     }
 
     pub(crate) fn signal(&self) {

@@ -22,4 +22,4 @@ pub use ports::{
     Accepted, AppendError, Attachment, CancelAnswer, Claim, ClaimRequest, Cursor, Driver, Erased, Finish, Health, Holding, HostSeen, Intake,
     LogError, Notice, PAGE_BYTES, Page, Place, Reader, Ready, Refused, RunPage, RunRow, RunsQuery, Scope, SessionRow, Submission, WaitingFor,
 };
-pub use signals::{Advance, Carried, Following, Ring, Signal, Signals};
+pub use signals::{Advance, Carried, Following, Ring, RingState, Signal, Signals};

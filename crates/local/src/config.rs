@@ -11,6 +11,9 @@
 //! | `SANDLOG_AGENTS` | infra/agents.toml | the registered agents |
 //! | `SANDLOG_CHECKPOINTS` | DATA/checkpoints | where checkpoints are kept: `file:///FOLDER` |
 //! | `SANDLOG_QUEUE_URL` | none | the SQS queue that rings workers that are functions |
+//! | `REDIS_URL` | none | the Redis that carries signals between processes |
+//! | `SANDLOG_REDIS_PREFIX` | of the deployment's id | what every key there begins with |
+//! | `SANDLOG_LISTEN` | on, but for functions | whether Postgres carries signals where there is no Redis: `on` or `off` |
 //! | `SANDLOG_AUTH` | none | who may ask: `none` |
 //! | `SANDLOG_LEASE_SECONDS` | 15 | how long a silent worker keeps a session |
 //! | `SANDLOG_WORKERS` | 8 | how many runs this process drives at a time |
@@ -26,7 +29,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use adapters::config::{Faults, Variables};
+use adapters::config::{Carrying, Faults, Variables};
 
 use crate::cli::Role;
 
@@ -45,6 +48,7 @@ pub(crate) struct Config {
     pub(crate) workers: usize,
     pub(crate) wait: Duration,
     pub(crate) queue: Option<String>,
+    pub(crate) carrying: Carrying,
     pub(crate) runner: Option<PathBuf>,
     pub(crate) tools: Option<PathBuf>,
     pub(crate) egress: Option<PathBuf>,
@@ -90,6 +94,7 @@ impl Config {
             workers: usize::try_from(from.within("SANDLOG_WORKERS", 8, 1, 1000)).unwrap_or(8),
             wait: Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600)),
             queue: from.queue(),
+            carrying: from.carrying(),
             runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
             tools: from.text("SANDLOG_TOOLS").map(PathBuf::from),
             egress: from.text("SANDLOG_EGRESS").map(PathBuf::from),

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
-use adapters::program::chain;
-use adapters::signals::{Hub, NoRing};
+use adapters::program::{self, chain};
+use adapters::signals::NoRing;
 use adapters::sqs::{Sending, Sqs};
 use adapters::{Driver, Intake, LogError, Reader, Ring, Signals};
 use runs::agents::Agents;
@@ -66,7 +66,10 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
         Some(url) => Arc::new(Sqs::connect(url, Sending::Behind).await),
         None => Arc::new(NoRing),
     };
-    Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals: Arc::new(Hub::poll()), ring })
+    let deployment = log.health().await.map_err(unfit)?.deployment;
+    let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, config.lease);
+    let signals = signals.map_err(|cause| Fault::Signals(chain(&cause)))?;
+    Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals, ring })
 }
 
 /// The sandboxes that this host can make; none at all is a fault.

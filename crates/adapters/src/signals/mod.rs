@@ -141,10 +141,19 @@ pub trait Signals: Send + Sync {
 pub trait Ring: Send + Sync {
     /// Says that the session has work, after that has committed.
     async fn ring(&self, session: Uuid);
-    /// Whether it took the last ring; `None` where there is nothing to tell.
-    fn answers(&self) -> Option<bool> {
+    /// Whether what is rung takes it, for people; `None` where nothing is.
+    fn state(&self) -> Option<RingState> {
         None
     }
+}
+
+/// As the last ring found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingState {
+    /// Nothing was rung for yet.
+    Unknown,
+    Ok,
+    Unreachable,
 }
 
 /// Where every worker is a process that looks for itself.
