@@ -22,6 +22,7 @@ pub mod redis;
 pub mod standin;
 pub mod suite;
 pub mod traces;
+pub mod viewer;
 
 use std::future::Future;
 use std::time::{Duration, Instant};
