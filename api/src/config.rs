@@ -63,7 +63,7 @@ impl Config {
             agents: from.text("SANDLOG_AGENTS").unwrap_or_else(|| "infra/agents.toml".into()).into(),
             queue: from.queue(),
             carrying: from.carrying(),
-            options: Options { wait_limit, stream_limit, ..Options::default() },
+            options: Options { wait_limit, stream_limit, is_function: listen.is_none(), ..Options::default() },
         };
         from.done(config)
     }

@@ -16,6 +16,7 @@ mod fields;
 pub mod function;
 mod health;
 mod leftover;
+mod metrics;
 mod render;
 mod respond;
 mod resume;
@@ -32,6 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::runs::agents::Agents;
+use adapters::metrics::Metrics;
 use adapters::{Intake, Reader, Ring, Signals};
 use axum::Router;
 use tokio::net::TcpListener;
@@ -44,6 +46,7 @@ pub struct Parts {
     pub signals: Arc<dyn Signals>,
     pub ring: Arc<dyn Ring>,
     pub agents: Arc<Agents>,
+    pub metrics: Arc<Metrics>,
     pub options: Options,
 }
 
@@ -65,6 +68,8 @@ pub struct Options {
     pub stalled_limit: Duration,
     /// After `shutdown`, how long [`serve`] waits for connections that do not come to their end: one whose peer reads nothing, say.
     pub grace: Duration,
+    /// Between invocations this process is frozen: what is sent has to be on its way before an answer, and what it counts is of no use.
+    pub is_function: bool,
     /// What is kept of each watched run's latest frames.
     pub ring_bytes: usize,
 }
@@ -80,6 +85,7 @@ impl Default for Options {
             silence: Duration::from_secs(15),
             stalled_limit: Duration::from_secs(60),
             grace: Duration::from_secs(5),
+            is_function: false,
             ring_bytes: 256 * 1024,
         }
     }

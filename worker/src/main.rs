@@ -35,7 +35,15 @@ async fn work() -> Result<(), Box<dyn Error + Send + Sync>> {
         Some(url) => Arc::new(Sqs::connect(url, if config.is_function { Sending::Awaited } else { Sending::Behind }).await),
         None => Arc::new(NoRing),
     };
-    let worker = Worker::new(Parts { driver: log, signals, ring, sandboxes, checkpoints: Arc::new(checkpoints), options: config.options() });
+    let worker = Worker::new(Parts {
+        driver: log,
+        signals,
+        ring,
+        sandboxes,
+        checkpoints: Arc::new(checkpoints),
+        metrics: Arc::default(),
+        options: config.options(),
+    });
     if config.is_function {
         return function::serve(worker).await;
     }

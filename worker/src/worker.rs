@@ -41,10 +41,12 @@ impl Worker {
         loop {
             info!(run.id = %claim.run_id, claim.epoch = claim.epoch, "claimed");
             let word = self.leases.take(&claim);
+            self.parts.metrics.driven(self.leases.runs().len());
             let wishes = self.parts.signals.follow_cancel(claim.run_id);
             let outcome = drive(&self.parts, &claim, word).await;
             drop(wishes);
             self.leases.drop(claim.claim);
+            self.parts.metrics.driven(self.leases.runs().len());
             if outcome == Outcome::Ended {
                 // Asked after the end has committed: inside that call a submission that commits beside it would be missed.
                 match self.chance(claim.session, time).await {

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use adapters::metrics::Metrics;
 use adapters::{Following, Reader, Signals};
 use runs::Recorded;
 use tokio::sync::{Notify, watch};
@@ -42,6 +43,7 @@ pub(crate) struct Tails {
 struct Shared {
     reader: Arc<dyn Reader>,
     signals: Arc<dyn Signals>,
+    metrics: Arc<Metrics>,
     settings: Settings,
     /// A run is tailed as long as somebody holds it; here nobody does.
     runs: Mutex<HashMap<Uuid, Weak<Tailed>>>,
@@ -71,8 +73,8 @@ pub(crate) struct Feed {
 }
 
 impl Tails {
-    pub(crate) fn start(reader: Arc<dyn Reader>, signals: Arc<dyn Signals>, settings: Settings) -> Self {
-        let shared = Arc::new(Shared { reader, signals, settings, runs: Mutex::default(), grown: Notify::new() });
+    pub(crate) fn start(reader: Arc<dyn Reader>, signals: Arc<dyn Signals>, metrics: Arc<Metrics>, settings: Settings) -> Self {
+        let shared = Arc::new(Shared { reader, signals, metrics, settings, runs: Mutex::default(), grown: Notify::new() });
         let task = tokio::spawn(task::run(shared.clone())).abort_handle();
         Self { shared, task }
     }

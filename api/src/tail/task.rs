@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::metrics::Hint;
 use adapters::{Advance, Carried, LogError, Signal};
 use futures_util::FutureExt;
 use tokio::sync::broadcast::Receiver;
@@ -72,7 +73,7 @@ impl Ears {
             tokio::select! {
                 signal = recv(&mut self.signals) => match signal {
                     Ok(Signal::Advanced(advance)) => {
-                        if take(shared, advance) == Taken::Look {
+                        if take(shared, advance) == Some(Hint::Miss) {
                             by(&mut due, REST);
                         }
                     }
@@ -119,30 +120,23 @@ async fn changed(carried: &mut Option<watch::Receiver<Carried>>) -> bool {
     }
 }
 
-/// What a hint of a run's progress was good for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taken {
-    /// It had the next frame.
-    Next,
-    /// It had nothing new, or is about a run that nobody looks at here.
-    Nothing,
-    /// There is more in the log than it had.
-    Look,
-}
-
-fn take(shared: &Shared, advance: Advance) -> Taken {
-    let Some(tailed) = shared.one(advance.run_id) else { return Taken::Nothing };
+/// What a hint was good for; nothing where it is about a run that nobody watches here.
+fn take(shared: &Shared, advance: Advance) -> Option<Hint> {
+    let tailed = shared.one(advance.run_id)?;
     let Head { next, ended } = *tailed.head.borrow();
-    match (advance.event, advance.next) {
-        _ if ended => Taken::Nothing,
+    let hint = match (advance.event, advance.next) {
+        _ if ended => Hint::Stale,
         // An end is believed of the log alone.
         (Some(event), _) if event.first_index <= next && next < event.next_index() && !event.event.is_terminal() => {
             tailed.publish([&*event]);
-            Taken::Next
+            shared.metrics.shown(event.at);
+            Hint::Hit
         }
-        (_, Some(to)) if to <= next => Taken::Nothing,
-        _ => Taken::Look,
-    }
+        (_, Some(to)) if to <= next => Hint::Stale,
+        _ => Hint::Miss,
+    };
+    shared.metrics.hint(hint);
+    Some(hint)
 }
 
 /// One query, and further ones only where a full answer says that there is more.
@@ -153,11 +147,13 @@ async fn drain(shared: &Shared) -> Result<(), LogError> {
         if from.is_empty() {
             return Ok(());
         }
+        shared.metrics.read();
         let events = shared.reader.tail(&from, EVENTS).await?;
         let full = events.len() >= EVENTS as usize;
         for (run_id, recorded) in events {
             if let Some(tailed) = tailed.get(&run_id) {
                 tailed.publish([&recorded]);
+                shared.metrics.shown(recorded.at);
             }
         }
         if !full {

@@ -306,6 +306,15 @@ async fn while_hints_bring_frames_the_log_is_not_asked_for_them() {
         assert_eq!((&seen.0.data["content"], &seen.1.data["content"]), (&json!("d"), &json!("e")));
     }
     assert_eq!(asked(), before + 1);
+    let told = stage.get("/metrics").await.text;
+    for line in [
+        "sandlog_hints_total{use=\"hit\"} 3",
+        "sandlog_hints_total{use=\"miss\"} 1",
+        "sandlog_runs{status=\"RUNNING\"} 1",
+        "sandlog_runs_accepted_total 1",
+    ] {
+        assert!(told.lines().any(|one| one == line), "{line} is not in\n{told}");
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use adapters::memory::Memory;
 use adapters::signals::{Hub, NoRing};
 use adapters::{ClaimRequest, Cursor, Driver, Finish, Holding, LogError, Page, Place, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
-use adapters::{Health, Signal, Signals};
+use adapters::{Health, Signal, Signals, Unended};
 use api::{Options, Parts};
 use async_trait::async_trait;
 use axum::Router;
@@ -94,6 +94,10 @@ impl Reader for Watched {
     async fn health(&self) -> Result<Health, LogError> {
         self.up()?.health().await
     }
+
+    async fn unended(&self) -> Result<Unended, LogError> {
+        self.up()?.unended().await
+    }
 }
 
 #[derive(Clone)]
@@ -127,6 +131,7 @@ impl Stage {
             signals: signals.clone(),
             ring: Arc::new(NoRing),
             agents: Arc::new(agents()),
+            metrics: Arc::default(),
             options,
         };
         let router = api::router(parts.clone());

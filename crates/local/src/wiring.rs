@@ -5,6 +5,7 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
+use adapters::metrics::Metrics;
 use adapters::program::{self, chain};
 use adapters::signals::NoRing;
 use adapters::sqs::{Sending, Sqs};
@@ -28,6 +29,7 @@ pub(crate) struct Log {
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) signals: Arc<dyn Signals>,
     pub(crate) ring: Arc<dyn Ring>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// Reads the agents file, with every fault's line.
@@ -69,7 +71,7 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
     let deployment = log.health().await.map_err(unfit)?.deployment;
     let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, config.lease);
     let signals = signals.map_err(|cause| Fault::Signals(chain(&cause)))?;
-    Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals, ring })
+    Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals, ring, metrics: Arc::default() })
 }
 
 /// The sandboxes that this host can make; none at all is a fault.
@@ -129,6 +131,7 @@ pub(crate) fn api(
         signals: log.signals.clone(),
         ring: log.ring.clone(),
         agents,
+        metrics: log.metrics.clone(),
         options: api::Options { wait_limit: config.wait, ..api::Options::default() },
     };
     async move { api::serve(listener, parts, shutdown).await.map_err(|cause| chain(&cause)) }
@@ -156,6 +159,7 @@ pub(crate) fn worker(
         ring: log.ring.clone(),
         sandboxes,
         checkpoints: Arc::new(checkpoints),
+        metrics: log.metrics.clone(),
         options: worker::Options { name, label, lease: config.lease, turns: config.workers, ..worker::Options::default() },
     });
     let stop = if whole { Stop::EndSandboxes } else { Stop::LeaveSandboxes };

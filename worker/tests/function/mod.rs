@@ -110,6 +110,7 @@ impl Stage {
             ring: bell.clone(),
             sandboxes: vec![Arc::new(Unmakeable)],
             checkpoints: Arc::new(Unmakeable),
+            metrics: Arc::default(),
             options: Options::default(),
         };
         Stage { memory, bell, worker: Worker::new(parts) }

@@ -28,7 +28,7 @@ macro_rules! statements {
         }
     };
 }
-statements!(append, attachments, ended, erasures, events, forget, frames, health, ready, runs, sessions, tail, tip);
+statements!(append, attachments, ended, erasures, events, forget, frames, health, ready, runs, sessions, tail, tip, unended);
 
 impl Sql {
     /// The text that calls a function with that many arguments.
