@@ -27,11 +27,11 @@ pub mod viewer;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+pub use self::redis::Redis;
 pub use database::Database;
 pub use deployment::{Deployment, Shape};
 pub use http::{Http, Streamed};
 pub use instance::Instance;
-pub use redis::Redis;
 
 /// Waits until `condition` gives something, or panics with `what` after `limit`.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, limit: Duration, mut condition: impl FnMut() -> F) -> T {

@@ -8,13 +8,14 @@ mod accept;
 mod append;
 mod pgbench;
 mod report;
+mod tail;
 mod turn;
 
 fn main() {
     let wanted = std::env::args().nth(1);
     let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
-    if wanted.as_deref().is_some_and(|name| !["accept", "append", "turn"].contains(&name)) {
-        eprintln!("./dev bench [accept|append|turn]");
+    if wanted.as_deref().is_some_and(|name| !["accept", "append", "tail", "turn"].contains(&name)) {
+        eprintln!("./dev bench [accept|append|tail|turn]");
         std::process::exit(2);
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -23,6 +24,9 @@ fn main() {
     }
     if is_wanted("append") {
         runtime.block_on(append::run());
+    }
+    if is_wanted("tail") {
+        runtime.block_on(tail::run());
     }
     if is_wanted("turn") {
         runtime.block_on(turn::run());

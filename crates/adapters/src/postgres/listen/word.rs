@@ -70,7 +70,7 @@ mod tests {
     fn a_batch_is_read_as_it_was_written() {
         let mut batch = Batch::default();
         for n in 0..1000_u128 {
-            batch.advances.push(Advance { run_id: Uuid::from_u128(n), next: (n % 3 > 0).then_some(n as u32), event: None });
+            batch.advances.push(Advance { run_id: Uuid::from_u128(n), next: (!n.is_multiple_of(3)).then_some(n as u32), event: None });
             batch.advances.push(Advance { run_id: Uuid::from_u128(n), next: Some(5), event: None });
         }
         batch.cancels.insert(Uuid::max());
@@ -79,7 +79,7 @@ mod tests {
         assert!(texts.len() < 10 && texts.iter().all(|text| text.len() <= LONGEST));
         let words: Vec<Word> = texts.iter().flat_map(|text| read(text)).collect();
         assert_eq!(words.len(), 1002);
-        let furthest = |n: u128| (n % 3 > 0).then_some((n as u32).max(5));
+        let furthest = |n: u128| (!n.is_multiple_of(3)).then_some((n as u32).max(5));
         for n in 0..1000 {
             assert!(words.contains(&Word::Signal(Signal::Advanced(Advance { run_id: Uuid::from_u128(n), next: furthest(n), event: None }))));
         }
