@@ -8,14 +8,14 @@ use adapters::metrics::Metrics;
 use adapters::{Intake, Reader, Ring, Signal, Signals};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::respond::Refusal;
 use crate::tail::{Settings, Tails};
-use crate::{Options, Parts, agents, edge, events, health, metrics, resume, runs, sessions, submit};
+use crate::{Options, Parts, agents, auth, edge, events, health, metrics, resume, runs, sessions, submit};
 
 /// How long a function's answer waits for signals to be on their way.
 const SETTLING: Duration = Duration::from_millis(200);
@@ -27,6 +27,7 @@ pub(crate) struct App {
     pub(crate) ring: Arc<dyn Ring>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) auth: Arc<auth::Auth>,
     pub(crate) options: Options,
     pub(crate) tails: Tails,
     /// True once the process is to end: what waits or streams then comes to its end.
@@ -35,10 +36,10 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { intake, reader, signals, ring, agents, metrics, options } = parts;
+        let Parts { intake, reader, signals, ring, agents, metrics, auth, options } = parts;
         let settings = Settings { tick: options.tick, floor: options.floor, ring_bytes: options.ring_bytes, silence: options.silence };
         let tails = Tails::start(reader.clone(), signals.clone(), metrics.clone(), settings);
-        Self { intake, reader, signals, ring, agents, metrics, options, tails, closing: watch::Sender::new(false) }
+        Self { intake, reader, signals, ring, agents, metrics, auth, options, tails, closing: watch::Sender::new(false) }
     }
 
     /// Tells workers, in this process and elsewhere, that the session has work.
@@ -89,6 +90,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .fallback(async || Refusal::NotFound)
         .method_not_allowed_fallback(async || Refusal::Method)
         .layer(DefaultBodyLimit::max(submit::BODY_LIMIT))
+        .layer(from_fn_with_state(app.clone(), auth::admit))
         .layer(from_fn(edge::edge))
         .with_state(app)
 }

@@ -10,7 +10,13 @@
 //! | `REDIS_URL` | none | the Redis that carries signals between processes |
 //! | `SANDLOG_REDIS_PREFIX` | of the deployment's id | what every key there begins with |
 //! | `SANDLOG_LISTEN` | on, but for functions | whether Postgres carries signals where there is no Redis: `on` or `off` |
-//! | `SANDLOG_AUTH` | none | who may ask: `none`, behind a loopback address or what asks before Lambda |
+//! | `SANDLOG_AUTH` | none | who may ask: `none` (on loopback, or where it is said on purpose in Lambda), `key`, `jwt`, `gateway` (in Lambda) |
+//! | `SANDLOG_AUTH_KEYS` | | `key`: the file of keys |
+//! | `SANDLOG_AUTH_JWKS` | | `jwt`: the file or the https:// address of the issuer's public keys |
+//! | `SANDLOG_AUTH_JWT_SECRET` | | `jwt`: the secret that tokens are signed with, instead |
+//! | `SANDLOG_AUTH_AUDIENCE` | any | `jwt`: the audience that a token must name |
+//! | `SANDLOG_AUTH_ISSUER` | any | `jwt`: the issuer that a token must name |
+//! | `SANDLOG_AUTH_IAM_SCOPES` | all but `agent_os:admin` | `gateway`: the scopes of who was let through by IAM |
 //! | `SANDLOG_HOST` | 127.0.0.1 | a listener's address |
 //! | `SANDLOG_PORT` | 7777 | a listener's port; 0: a free one |
 //! | `SANDLOG_WAIT_SECONDS` | 25 | how long a foreground submission waits for its result |
@@ -25,6 +31,7 @@ use ::runs::agents::{Agents, parse};
 use adapters::config::{Carrying, Database, Faults, Variables};
 
 use crate::Options;
+use crate::auth::Settings;
 
 /// Why the agents cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +51,7 @@ pub struct Config {
     pub agents: PathBuf,
     pub queue: Option<String>,
     pub carrying: Carrying,
+    pub auth: Settings,
     pub options: Options,
 }
 
@@ -53,7 +61,7 @@ impl Config {
         let host = from.parsed("SANDLOG_HOST", IpAddr::V4(Ipv4Addr::LOCALHOST), "an IP address");
         let port = from.parsed("SANDLOG_PORT", 7777, "a port number");
         let listen = if from.is_function() { None } else { Some(SocketAddr::new(host, port)) };
-        from.authentication(listen.map(|address| address.ip()));
+        let auth = Settings::read(&mut from, listen.map(|address| address.ip()));
         let wait_limit = Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600));
         let stream_limit = Some(from.within("SANDLOG_STREAM_SECONDS", 0, 0, 86_400)).filter(|seconds| *seconds > 0).map(Duration::from_secs);
         let config = Config {
@@ -62,6 +70,7 @@ impl Config {
             schema: from.schema(),
             agents: from.text("SANDLOG_AGENTS").unwrap_or_else(|| "infra/agents.toml".into()).into(),
             queue: from.queue(),
+            auth,
             carrying: from.carrying(),
             options: Options { wait_limit, stream_limit, is_function: listen.is_none(), ..Options::default() },
         };
@@ -89,7 +98,7 @@ mod tests {
     fn every_fault_is_told_at_once() {
         let wrong = [
             ("SANDLOG_PORT", "70000"),
-            ("SANDLOG_AUTH", "jwt"),
+            ("SANDLOG_AUTH", "token"),
             ("SANDLOG_STREAM_SECONDS", "x"),
             ("SANDLOG_QUEUE_URL", "queue"),
             ("SANDLOG_LISTEN", "yes"),

@@ -1,7 +1,7 @@
 //! The HTTP function: submit, read, cancel, and the tail that viewers see a run by.
 //!
 //! [`serve`] runs it on a listener, [`function`] under Lambda; [`router`] gives the same to whoever has a server of their own. `submit/` goes from a body to an accepted run, `tail/`
-//! shows the log as it grows, `stream` puts that on the wire, `respond` alone knows the status codes and texts of refusals. The other files are
+//! shows the log as it grows, `stream` puts that on the wire, `respond` alone knows the status codes and texts of refusals, `auth/` who may ask for what. The other files are
 //! one route each.
 //!
 //! The law of this crate: **the api holds nothing.** A run is accepted when the log has it, a viewer sees what the log has, and any instance can answer
@@ -9,6 +9,7 @@
 
 mod agents;
 mod app;
+pub mod auth;
 pub mod config;
 mod edge;
 mod events;
@@ -47,6 +48,7 @@ pub struct Parts {
     pub ring: Arc<dyn Ring>,
     pub agents: Arc<Agents>,
     pub metrics: Arc<Metrics>,
+    pub auth: Arc<auth::Auth>,
     pub options: Options,
 }
 

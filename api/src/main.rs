@@ -8,6 +8,7 @@ use std::time::Duration;
 use adapters::signals::NoRing;
 use adapters::sqs::{Sending, Sqs};
 use adapters::{Reader, Ring, postgres, program};
+use api::auth::Auth;
 use api::config::Config;
 use api::{Parts, function};
 use tokio::net::TcpListener;
@@ -30,6 +31,7 @@ async fn main() -> ExitCode {
 async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
     let config = Config::read(|name| std::env::var(name).ok())?;
     let agents = Arc::new(config.agents()?);
+    let auth = Arc::new(Auth::new(&config.auth)?);
     let log = postgres::ready(&config.database, &config.schema, POOL).await?;
     let ring: Arc<dyn Ring> = match &config.queue {
         Some(url) => Arc::new(Sqs::connect(url, if config.listen.is_none() { Sending::Awaited } else { Sending::Behind }).await),
@@ -37,7 +39,7 @@ async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
     };
     let (url, deployment) = (&config.database.url, log.health().await?.deployment);
     let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, Duration::ZERO)?;
-    let parts = Parts { intake: log.clone(), reader: log, signals, ring, agents, metrics: Arc::default(), options: config.options };
+    let parts = Parts { intake: log.clone(), reader: log, signals, ring, agents, auth, metrics: Arc::default(), options: config.options };
     let Some(address) = config.listen else { return function::serve(parts).await };
     let stop = program::told_to_stop()?;
     let listener = TcpListener::bind(address).await.map_err(|cause| format!("cannot listen on {address}: {cause}"))?;

@@ -4,7 +4,7 @@
 
 use adapters::{LogError, Refused};
 use axum::Json;
-use axum::http::header::RETRY_AFTER;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -49,6 +49,12 @@ impl Fault {
 /// Why a request is not answered with what it asks for. Nothing is left behind by any of them.
 #[derive(Debug)]
 pub(crate) enum Refusal {
+    NoIdentity,
+    WrongIdentity,
+    /// The scope that is missing.
+    Scope(&'static str),
+    /// The keys that tokens are verified with are not there yet.
+    NoKeys,
     NotFound,
     Method,
     Slow,
@@ -80,6 +86,8 @@ impl Refusal {
 
     fn status(&self) -> StatusCode {
         match self {
+            Self::NoIdentity | Self::WrongIdentity => StatusCode::UNAUTHORIZED,
+            Self::Scope(_) => StatusCode::FORBIDDEN,
             Self::NotFound | Self::AgentNotFound | Self::RunNotFound | Self::SessionNotFound => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
@@ -88,13 +96,17 @@ impl Refusal {
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Full => StatusCode::TOO_MANY_REQUESTS,
             Self::KeyScope | Self::KeyInput | Self::SessionBusy => StatusCode::CONFLICT,
-            Self::Log(LogError::Unreachable(_) | LogError::Unfit(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoKeys | Self::Log(LogError::Unreachable(_) | LogError::Unfit(_)) => StatusCode::SERVICE_UNAVAILABLE,
             Self::NotStarted(_) | Self::Log(LogError::Unreadable(_)) | Self::Crashed => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
     fn text(&self) -> String {
         match self {
+            Self::NoIdentity => "Authorization header required".into(),
+            Self::WrongIdentity => "Invalid authentication token".into(),
+            Self::Scope(scope) => format!("Insufficient permissions: the scope {scope} is required"),
+            Self::NoKeys => "The keys that tokens are verified with cannot be reached".into(),
             Self::NotFound => "Not Found".into(),
             Self::Method => "Method Not Allowed".into(),
             Self::Slow => "The body did not come in".into(),
@@ -123,7 +135,7 @@ impl Refusal {
     fn retry_after(&self) -> Option<u64> {
         match self {
             Self::Full => Some(5),
-            Self::Log(LogError::Unreachable(_)) => Some(1),
+            Self::NoKeys | Self::Log(LogError::Unreachable(_)) => Some(1),
             _ => None,
         }
     }
@@ -163,6 +175,9 @@ impl IntoResponse for Refusal {
         let mut response = (self.status(), Json(json!({ "detail": detail }))).into_response();
         if let Some(seconds) = self.retry_after() {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if matches!(self, Self::NoIdentity | Self::WrongIdentity) {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }

@@ -37,12 +37,18 @@ async fn one_role_without_a_database() {
 #[tokio::test]
 async fn every_fault_of_the_environment_at_once() {
     let wrong = [("SANDLOG_PORT", "many".to_owned()), ("SANDLOG_AUTH", "key".into()), ("SANDLOG_LEASE_SECONDS", "-1".into())];
-    fails(&["up"], &wrong, &["SANDLOG_PORT: ", "SANDLOG_AUTH: ", "SANDLOG_LEASE_SECONDS: "]).await;
+    fails(&["up"], &wrong, &["SANDLOG_PORT: ", "SANDLOG_AUTH_KEYS: ", "SANDLOG_LEASE_SECONDS: "]).await;
 }
 
 #[tokio::test]
 async fn an_open_address_without_authentication() {
     fails(&["up"], &[("SANDLOG_HOST", "0.0.0.0".into())], &["SANDLOG_HOST: ", "loopback"]).await;
+}
+
+#[tokio::test]
+async fn authentication_that_is_half_set_up() {
+    let variables = [("SANDLOG_AUTH", "jwt".to_owned()), ("SANDLOG_AUTH_KEYS", "keys.toml".into()), ("SANDLOG_PORT", "x".into())];
+    fails(&["up"], &variables, &["SANDLOG_AUTH_JWKS: missing", "SANDLOG_AUTH_KEYS: it is for SANDLOG_AUTH=key", "SANDLOG_PORT: "]).await;
 }
 
 #[tokio::test]

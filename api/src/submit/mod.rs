@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::edge::Ids;
 use crate::render::Identity;
 use crate::respond::{Fault, Refusal};
@@ -35,11 +36,12 @@ const BODY_TIME: Duration = Duration::from_secs(120);
 const KEY: &str = "idempotency-key";
 const KEY_CHARACTERS: usize = 512;
 
-pub(crate) async fn submit(State(app): State<Arc<App>>, Ids(agent_id): Ids<String>, request: Request) -> Result<Response, Refusal> {
+pub(crate) async fn submit(State(app): State<Arc<App>>, caller: Caller, Ids(agent_id): Ids<String>, request: Request) -> Result<Response, Refusal> {
     let agent = app.agent(&agent_id)?.clone();
     let (headers, until) = (request.headers().clone(), request.extensions().get().copied());
     let body = tokio::time::timeout(BODY_TIME, body::read(request)).await.map_err(|_| Refusal::Slow)??;
-    let asked = check(body)?;
+    let mut asked = check(body)?;
+    asked.user_id = caller.instead_of(asked.user_id.as_deref()).map(ToOwned::to_owned);
     let key = key(&headers)?.map(|key| (key, fingerprint::fingerprint(&agent_id, &asked)));
     let (streamed, background) = (asked.stream, asked.background);
     let accepted = accept(&app, submission(agent, asked, key)).await?;

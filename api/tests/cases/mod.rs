@@ -1,3 +1,4 @@
+mod auth;
 mod bodies;
 mod reading;
 mod refusals;

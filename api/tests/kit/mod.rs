@@ -10,6 +10,7 @@ use adapters::memory::Memory;
 use adapters::signals::{Hub, NoRing};
 use adapters::{ClaimRequest, Cursor, Driver, Finish, Holding, LogError, Page, Place, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
 use adapters::{Health, Signal, Signals, Unended};
+use api::auth::Auth;
 use api::{Options, Parts};
 use async_trait::async_trait;
 use axum::Router;
@@ -115,6 +116,15 @@ impl Stage {
     }
 
     pub(crate) fn with(options: Options) -> Self {
+        Self::made(options, Auth::none())
+    }
+
+    /// Behind authentication.
+    pub(crate) fn guarded(auth: Auth) -> Self {
+        Self::made(Options::default(), auth)
+    }
+
+    fn made(options: Options, auth: Auth) -> Self {
         let (memory, signals) = (Arc::new(Memory::new()), Arc::new(Hub::poll()));
         let reader = Arc::new(Watched {
             memory: memory.clone(),
@@ -132,6 +142,7 @@ impl Stage {
             ring: Arc::new(NoRing),
             agents: Arc::new(agents()),
             metrics: Arc::default(),
+            auth: Arc::new(auth),
             options,
         };
         let router = api::router(parts.clone());

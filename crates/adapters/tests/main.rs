@@ -13,6 +13,8 @@ mod schema;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]
+mod tls;
+#[cfg(test)]
 mod world;
 
 macro_rules! suite {

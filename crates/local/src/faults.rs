@@ -36,6 +36,10 @@ pub(crate) enum Fault {
     Signals(String),
     #[error("sandboxes cannot be made here: {0}")]
     Sandboxes(String),
+    #[error("requests cannot be authenticated: {0}")]
+    Auth(#[source] io::Error),
+    #[error("{}", .0.join("\n  "))]
+    Key(Vec<String>),
     #[error("{what} ended: {cause}")]
     Ended { what: &'static str, cause: String },
     #[error(transparent)]

@@ -10,6 +10,7 @@ use adapters::program::{self, chain};
 use adapters::signals::NoRing;
 use adapters::sqs::{Sending, Sqs};
 use adapters::{Driver, Intake, LogError, Reader, Ring, Signals};
+use api::auth::Auth;
 use runs::agents::Agents;
 use tokio::net::TcpListener;
 use worker::sandbox::Sandboxes;
@@ -38,6 +39,11 @@ pub(crate) fn agents(file: &Path) -> Result<Registered, Fault> {
     let agents = runs::agents::parse(&text);
     let refused = |faults: Vec<runs::agents::Fault>| faults.iter().map(ToString::to_string).collect();
     agents.map(Arc::new).map_err(|faults| Fault::Agents { file: file.to_owned(), reasons: refused(faults) })
+}
+
+/// Who may ask the api of this process.
+pub(crate) fn auth(config: &Config) -> Result<Arc<Auth>, Fault> {
+    Auth::new(&config.auth).map(Arc::new).map_err(Fault::Auth)
 }
 
 /// Brings the schema up to date and connects.
@@ -122,6 +128,7 @@ pub(crate) fn api(
     listener: TcpListener,
     log: &Log,
     agents: Registered,
+    auth: Arc<Auth>,
     config: &Config,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> impl Future<Output = Result<(), String>> + Send + 'static {
@@ -132,6 +139,7 @@ pub(crate) fn api(
         ring: log.ring.clone(),
         agents,
         metrics: log.metrics.clone(),
+        auth,
         options: api::Options { wait_limit: config.wait, ..api::Options::default() },
     };
     async move { api::serve(listener, parts, shutdown).await.map_err(|cause| chain(&cause)) }

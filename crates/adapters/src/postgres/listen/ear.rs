@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
-use tokio_postgres::{AsyncMessage, Client, NoTls, Notification};
+use tokio_postgres::{AsyncMessage, Client, Notification};
 use uuid::Uuid;
 
 use super::word::{self, Word};
 use crate::LogError;
 use crate::postgres::PATIENCE;
+use crate::postgres::address::Address;
 use crate::postgres::call::log_error;
 use crate::signals::{Advance, Signal, Switch, Topic, Topics};
 
@@ -92,10 +93,9 @@ impl Ear {
     }
 
     async fn open(&self) -> Result<Line, Deaf> {
-        let mut config: tokio_postgres::Config =
-            self.url.parse().map_err(|error| LogError::Unfit(format!("the database URL is not one: {error}")))?;
+        let Address { mut config, tls } = Address::parse(&self.url)?;
         config.application_name("sandlog listen").connect_timeout(PATIENCE).keepalives_idle(Duration::from_secs(30));
-        let connected = timeout(PATIENCE, config.connect(NoTls)).await.map_err(|_| Deaf::Mute);
+        let connected = timeout(PATIENCE, config.connect(tls)).await.map_err(|_| Deaf::Mute);
         let (client, mut connection) = match connected {
             Ok(connected) => connected.map_err(log_error)?,
             Err(_) => return Err(LogError::Unreachable("no answer in time".into()).into()),
