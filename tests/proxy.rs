@@ -21,6 +21,9 @@ pub enum Strike {
 /// What a statement that writes the log has in its text.
 const WRITES: [&str; 5] = [".claim_1(", ".place_1(", ".finish_1(", ".hand_over_1(", ".events (run_id"];
 
+/// The code of a client's question whether the server has TLS.
+const SSL_REQUEST: u32 = 80_877_103;
+
 pub struct Proxy {
     pub port: u16,
     state: Arc<State>,
@@ -132,7 +135,8 @@ async fn forward(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, state: &
             return Some(());
         }
         server.write_all(&message).await.ok()?;
-        typed = true;
+        // A client that asks for TLS, which the server has not, then begins again.
+        typed = typed || !message.ends_with(&SSL_REQUEST.to_be_bytes());
     }
 }
 
