@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use e2e::http::{ENDED, Submit, body, text};
 use e2e::{Deployment, Http, Redis, Shape, eventually, unique};
+use rcgen::CertifiedKey;
 use reqwest::StatusCode;
 use serde_json::Value;
 
@@ -98,4 +99,34 @@ async fn two_deployments_on_one_redis_do_not_see_each_other() {
     cancel(&http, &run_id).await;
     one.stop().await;
     other.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_is_reached_by_tls_as_a_user_and_only_where_its_certificate_is_known() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let file = |name: &str, text: String| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).expect("a file");
+        file.display().to_string()
+    };
+    let (cert, key) = (file("cert.pem", cert.pem()), file("key.pem", signing_key.serialize_pem()));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port().to_string();
+    let arguments = ["--tls-port", &port, "--tls-cert-file", &cert, "--tls-key-file", &key, "--tls-auth-clients", "no"];
+    let redis = Redis::with(&arguments).await;
+    let rule = ["ACL", "SETUSER", "sandlog", "on", ">se:cret", "~sandlog:*", "+xadd", "+xread", "+pexpire"];
+    assert_eq!(redis.ask(&rule).await, "+OK\r\n");
+    let url = format!("rediss://sandlog:se%3Acret@localhost:{port}");
+    let known = Deployment::with(APART, &[("REDIS_URL", &url), ("SSL_CERT_FILE", &cert)]).await;
+    becomes(&known.http(), 0, "redis", "ok").await;
+    assert_eq!(known.http().foreground(Submit::message("say hi")).await["content"], "hi\n");
+    known.stop().await;
+    let unknown = Deployment::with(Shape::Apart { apis: 1, workers: 0 }, &[("REDIS_URL", &url)]).await;
+    let told = eventually("it says why", Duration::from_secs(20), || async {
+        let health = health(&unknown.http(), 0).await;
+        health["signals"]["reason"].as_str().is_some_and(|why| why != "not connected yet").then_some(health)
+    })
+    .await;
+    assert_eq!(told["redis"]["status"], "unreachable", "{told}");
+    unknown.stop().await;
 }

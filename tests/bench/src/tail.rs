@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use adapters::postgres::{Postgres, connect, listen};
+use adapters::redis::{connect as carry_by_redis, prefix_of};
 use adapters::signals::Hub;
-use adapters::{Driver, Reader, Signal, Signals, redis};
+use adapters::{Driver, Reader, Signal, Signals};
 use e2e::{Deployment, Http, Redis, Shape};
 use runs::{Event, Frame, Output, Recorded};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -38,7 +39,7 @@ pub(crate) async fn run() {
         let log = connect(&url, "sandlog", 8).await.expect("the log");
         let deployment_id = log.health().await.expect("the log").deployment;
         let hub = match &deployment.redis {
-            Some(server) => redis::connect(&server.url(), &redis::prefix_of(deployment_id), Duration::from_secs(60)).expect("a URL"),
+            Some(server) => carry_by_redis(&server.url(), &prefix_of(deployment_id), Duration::from_secs(60)).expect("a URL"),
             None if name == "listen" => listen(&url, "sandlog", Arc::clone(&log)),
             None => Hub::poll(),
         };
