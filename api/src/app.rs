@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ::runs::agents::{Agent, Agents};
 use adapters::metrics::Metrics;
+use adapters::queue::Queue;
 use adapters::{Intake, Reader, Ring, Signal, Signals};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -15,7 +16,7 @@ use uuid::Uuid;
 
 use crate::respond::Refusal;
 use crate::tail::{Settings, Tails};
-use crate::{Options, Parts, agents, auth, edge, events, health, metrics, resume, runs, sessions, submit};
+use crate::{Options, Parts, agents, auth, edge, events, health, metrics, queue, resume, runs, sessions, submit};
 
 /// How long a function's answer waits for signals to be on their way.
 const SETTLING: Duration = Duration::from_millis(200);
@@ -25,6 +26,7 @@ pub(crate) struct App {
     pub(crate) reader: Arc<dyn Reader>,
     pub(crate) signals: Arc<dyn Signals>,
     pub(crate) ring: Arc<dyn Ring>,
+    pub(crate) queue: Arc<dyn Queue>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) auth: Arc<auth::Auth>,
@@ -36,10 +38,10 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { intake, reader, signals, ring, agents, metrics, auth, options } = parts;
+        let Parts { intake, reader, signals, ring, queue, agents, metrics, auth, options } = parts;
         let settings = Settings { tick: options.tick, floor: options.floor, ring_bytes: options.ring_bytes, silence: options.silence };
         let tails = Tails::start(reader.clone(), signals.clone(), metrics.clone(), settings);
-        Self { intake, reader, signals, ring, agents, metrics, auth, options, tails, closing: watch::Sender::new(false) }
+        Self { intake, reader, signals, ring, queue, agents, metrics, auth, options, tails, closing: watch::Sender::new(false) }
     }
 
     /// Tells workers, in this process and elsewhere, that the session has work.
@@ -87,6 +89,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/sessions/{session}", get(sessions::one).delete(sessions::erase))
         .route("/sessions/{session}/runs", get(sessions::runs))
         .route("/sessions/{session}/runs/{run}", get(sessions::run))
+        .merge(queue::routes())
         .fallback(async || Refusal::NotFound)
         .method_not_allowed_fallback(async || Refusal::Method)
         .layer(DefaultBodyLimit::max(submit::BODY_LIMIT))

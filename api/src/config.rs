@@ -17,6 +17,9 @@
 //! | `SANDLOG_AUTH_AUDIENCE` | any | `jwt`: the audience that a token must name |
 //! | `SANDLOG_AUTH_ISSUER` | any | `jwt`: the issuer that a token must name |
 //! | `SANDLOG_AUTH_IAM_SCOPES` | all but `agent_os:admin` | `gateway`: the scopes of who was let through by IAM |
+//! | `SANDLOG_QUEUE_LIMIT` | 10000 | how many runs may wait for a worker before submissions are refused; 0: any number |
+//! | `SANDLOG_CHECKPOINTS` | DATA/checkpoints | where the workers keep checkpoints; a function, or an api of workers on several hosts, has to be told |
+//! | `SANDLOG_DATA_DIR` | .dev | what the workers' host keeps, by default with the checkpoints |
 //! | `SANDLOG_HOST` | 127.0.0.1 | a listener's address |
 //! | `SANDLOG_PORT` | 7777 | a listener's port; 0: a free one |
 //! | `SANDLOG_WAIT_SECONDS` | 25 | how long a foreground submission waits for its result |
@@ -30,8 +33,8 @@ use std::time::Duration;
 use ::runs::agents::{Agents, parse};
 use adapters::config::{Carrying, Database, Faults, Variables};
 
-use crate::Options;
 use crate::auth::Settings;
+use crate::{Checkpoints, Options};
 
 /// Why the agents cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +67,15 @@ impl Config {
         let auth = Settings::read(&mut from, listen.map(|address| address.ip()));
         let wait_limit = Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600));
         let stream_limit = Some(from.within("SANDLOG_STREAM_SECONDS", 0, 0, 86_400)).filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        let data = from
+            .text("SANDLOG_DATA_DIR")
+            .map_or_else(|| if from.is_function() { std::env::temp_dir().join("sandlog") } else { ".dev".into() }, PathBuf::from);
+        let checkpoints = match (from.checkpoints(), from.is_function()) {
+            (Some(_), _) => Checkpoints::Named,
+            (None, true) => Checkpoints::OneFunction(data.join("checkpoints")),
+            (None, false) => Checkpoints::OneHost(data.join("checkpoints")),
+        };
+        let queue_limit = from.queue_limit();
         let config = Config {
             listen,
             database: from.database_given(),
@@ -72,7 +84,7 @@ impl Config {
             queue: from.queue(),
             auth,
             carrying: from.carrying(),
-            options: Options { wait_limit, stream_limit, is_function: listen.is_none(), ..Options::default() },
+            options: Options { wait_limit, stream_limit, queue_limit, checkpoints, is_function: listen.is_none(), ..Options::default() },
         };
         from.done(config)
     }
@@ -128,6 +140,17 @@ mod tests {
         assert_eq!(redis, Carrying::Redis { url: "redis://r".into(), prefix: Some("blue:".into()) });
         let told = with(&[("REDIS_URL", "http://:secret@r")]).expect_err("a fault").to_string();
         assert!(!told.contains("secret"), "{told}");
+    }
+
+    #[test]
+    fn without_a_folder_that_somebody_named_checkpoints_are_on_one_host() {
+        let of = |more: &[(&str, &str)]| read(&[&[("DATABASE_URL", "postgres://a")], more].concat()).expect("a configuration").options;
+        assert_eq!(of(&[]).checkpoints, Checkpoints::OneHost(".dev/checkpoints".into()));
+        assert_eq!(of(&[("SANDLOG_DATA_DIR", "/d")]).checkpoints, Checkpoints::OneHost("/d/checkpoints".into()));
+        let function = ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001");
+        assert_eq!(of(&[function, ("SANDLOG_DATA_DIR", "/d")]).checkpoints, Checkpoints::OneFunction("/d/checkpoints".into()));
+        assert_eq!(of(&[function, ("SANDLOG_CHECKPOINTS", "file:///mnt")]).checkpoints, Checkpoints::Named);
+        assert_eq!([of(&[]).queue_limit, of(&[("SANDLOG_QUEUE_LIMIT", "0")]).queue_limit], [Some(10_000), None]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod function;
 mod health;
 mod leftover;
 mod metrics;
+mod queue;
 mod render;
 mod respond;
 mod resume;
@@ -30,11 +31,13 @@ mod submit;
 mod tail;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::runs::agents::Agents;
 use adapters::metrics::Metrics;
+use adapters::queue::Queue;
 use adapters::{Intake, Reader, Ring, Signals};
 use axum::Router;
 use tokio::net::TcpListener;
@@ -46,6 +49,7 @@ pub struct Parts {
     pub reader: Arc<dyn Reader>,
     pub signals: Arc<dyn Signals>,
     pub ring: Arc<dyn Ring>,
+    pub queue: Arc<dyn Queue>,
     pub agents: Arc<Agents>,
     pub metrics: Arc<Metrics>,
     pub auth: Arc<auth::Auth>,
@@ -72,8 +76,24 @@ pub struct Options {
     pub grace: Duration,
     /// Between invocations this process is frozen: what is sent has to be on its way before an answer, and what it counts is of no use.
     pub is_function: bool,
+    /// How many runs may wait for their first claim before submissions are refused. `None`: any number.
+    pub queue_limit: Option<u32>,
+    /// Whether workers elsewhere can read the checkpoints.
+    pub checkpoints: Checkpoints,
     /// What is kept of each watched run's latest frames.
     pub ring_bytes: usize,
+}
+
+/// Where the deployment's checkpoints are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Checkpoints {
+    /// Somebody said where: that all workers reach it is theirs to see to.
+    #[default]
+    Named,
+    /// In this folder by default, which one host reads: nothing is accepted while workers of more than one live.
+    OneHost(PathBuf),
+    /// The same where every worker is a function, on a machine of its own: nothing is accepted.
+    OneFunction(PathBuf),
 }
 
 impl Default for Options {
@@ -88,6 +108,8 @@ impl Default for Options {
             stalled_limit: Duration::from_secs(60),
             grace: Duration::from_secs(5),
             is_function: false,
+            queue_limit: None,
+            checkpoints: Checkpoints::Named,
             ring_bytes: 256 * 1024,
         }
     }

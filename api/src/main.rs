@@ -39,7 +39,8 @@ async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
     };
     let (url, deployment) = (&config.database.url, log.health().await?.deployment);
     let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, Duration::ZERO)?;
-    let parts = Parts { intake: log.clone(), reader: log, signals, ring, agents, auth, metrics: Arc::default(), options: config.options };
+    let (reader, intake) = (log.clone(), log.clone());
+    let parts = Parts { intake, reader, queue: log, signals, ring, agents, auth, metrics: Arc::default(), options: config.options };
     let Some(address) = config.listen else { return function::serve(parts).await };
     let stop = program::told_to_stop()?;
     let listener = TcpListener::bind(address).await.map_err(|cause| format!("cannot listen on {address}: {cause}"))?;

@@ -2,7 +2,9 @@
 //!
 //! What went wrong inside is logged here and never leaves; a client is told what it can act on.
 
-use adapters::{LogError, Refused};
+use std::path::PathBuf;
+
+use adapters::LogError;
 use axum::Json;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -69,7 +71,10 @@ pub(crate) enum Refusal {
     EmptyUpload(String),
     TooLarge(String),
     NoQueue,
+    /// Checkpoints are in this folder, which other workers cannot read.
+    Checkpoints(PathBuf),
     Full,
+    RunNotEnded,
     KeyScope,
     KeyInput,
     SessionBusy,
@@ -95,9 +100,11 @@ impl Refusal {
             Self::Metadata | Self::Options(_) | Self::Version | Self::AudioOrVideo | Self::EmptyUpload(_) | Self::NoQueue => StatusCode::BAD_REQUEST,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Full => StatusCode::TOO_MANY_REQUESTS,
-            Self::KeyScope | Self::KeyInput | Self::SessionBusy => StatusCode::CONFLICT,
-            Self::NoKeys | Self::Log(LogError::Unreachable(_) | LogError::Unfit(_)) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::NotStarted(_) | Self::Log(LogError::Unreadable(_)) | Self::Crashed => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::KeyScope | Self::KeyInput | Self::SessionBusy | Self::RunNotEnded => StatusCode::CONFLICT,
+            Self::NoKeys | Self::Log(LogError::Unreachable(_) | LogError::Missing(_) | LogError::Unfit(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotStarted(_) | Self::Checkpoints(_) | Self::Log(LogError::Differs(_) | LogError::Unreadable(_)) | Self::Crashed => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
         }
     }
 
@@ -121,13 +128,18 @@ impl Refusal {
             Self::EmptyUpload(name) => format!("Empty upload: {name}"),
             Self::TooLarge(limit) => limit.clone(),
             Self::NoQueue => "Sandbox API execution requires a durable queue with shared session admission".into(),
+            Self::Checkpoints(folder) => {
+                format!("Sandbox checkpoints default to {}, which other workers cannot read; set SANDLOG_CHECKPOINTS", folder.display())
+            }
             Self::Full => "Job queue is full".into(),
+            Self::RunNotEnded => "The run has not ended".into(),
             Self::KeyScope => "Idempotency-Key belongs to a different submission scope".into(),
             Self::KeyInput => "Idempotency-Key already has different input or options".into(),
             Self::SessionBusy => "A run of the session has not ended".into(),
             Self::NotStarted(error) => error.clone(),
             Self::Log(LogError::Unreachable(_)) => "The event log cannot be reached".into(),
-            Self::Log(LogError::Unfit(_)) => "The event log is not fit for this release".into(),
+            Self::Log(LogError::Differs(text)) => text.clone(),
+            Self::Log(LogError::Missing(_) | LogError::Unfit(_)) => "The event log is not fit for this release".into(),
             Self::Log(LogError::Unreadable(_)) | Self::Crashed => "Internal Server Error".into(),
         }
     }
@@ -144,22 +156,6 @@ impl Refusal {
 impl From<LogError> for Refusal {
     fn from(error: LogError) -> Self {
         Self::Log(error)
-    }
-}
-
-impl From<Refused> for Refusal {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::SessionNotFound => Self::SessionNotFound,
-            Refused::QueueFull => Self::Full,
-            Refused::KeyScope => Self::KeyScope,
-            Refused::KeyInput => Self::KeyInput,
-            Refused::Log(LogError::Unfit(reason)) => {
-                tracing::error!(reason, "api.submit: the log takes no runs");
-                Self::NoQueue
-            }
-            Refused::Log(error) => Self::Log(error),
-        }
     }
 }
 

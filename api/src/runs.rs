@@ -36,7 +36,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, agent_id: &str, run_id: &st
 }
 
 /// As we write it; other ways to write a UUID are no ids of ours.
-fn id(text: &str) -> Option<Uuid> {
+pub(crate) fn id(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == 36)
 }
 

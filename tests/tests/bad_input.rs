@@ -72,6 +72,20 @@ async fn a_postgres_that_is_read_only() {
 }
 
 #[tokio::test]
+async fn a_table_that_another_build_left() {
+    let database = Database::create();
+    database
+        .rows("create schema sandlog; create table sandlog.hosts (host text, kind text, label text, seen_at timestamptz, primary key (host, kind))");
+    database.rows("grant all on schema sandlog to public; alter schema sandlog owner to sandlog_e2e_owner; alter table sandlog.hosts owner to sandlog_e2e_owner");
+    let urls = [("DATABASE_URL", database.functions_url()), ("DATABASE_MIGRATE_URL", database.owner_url())];
+    for args in [&["up"][..], &["up", "--only", "api"], &["up", "--only", "worker"]] {
+        fails(args, &urls, &["sandlog.hosts", "no key (host)", "SANDLOG_SCHEMA"]).await;
+    }
+    // And to those who may not migrate.
+    fails(&["up", "--only", "api"], &urls[..1], &["sandlog.hosts", "no key (host)"]).await;
+}
+
+#[tokio::test]
 async fn a_bad_agents_file_with_line_and_reason() {
     let folder = Folder::new();
     let file = folder.path().join("agents.toml");

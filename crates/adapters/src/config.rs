@@ -127,6 +127,11 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         None
     }
 
+    /// `SANDLOG_QUEUE_LIMIT`: how many runs may wait; 0 is any number.
+    pub fn queue_limit(&mut self) -> Option<u32> {
+        u32::try_from(self.within("SANDLOG_QUEUE_LIMIT", 10_000, 0, u64::from(u32::MAX))).ok().filter(|limit| *limit > 0)
+    }
+
     /// `SANDLOG_QUEUE_URL`: the SQS queue that rings workers that are functions.
     pub fn queue(&mut self) -> Option<String> {
         let url = self.text("SANDLOG_QUEUE_URL")?;

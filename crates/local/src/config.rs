@@ -11,6 +11,7 @@
 //! | `SANDLOG_AGENTS` | infra/agents.toml | the registered agents |
 //! | `SANDLOG_CHECKPOINTS` | DATA/checkpoints | where checkpoints are kept: `file:///FOLDER` |
 //! | `SANDLOG_QUEUE_URL` | none | the SQS queue that rings workers that are functions |
+//! | `SANDLOG_QUEUE_LIMIT` | 10000 | how many runs may wait for a worker before submissions are refused; 0: any number |
 //! | `REDIS_URL` | none | the Redis that carries signals between processes |
 //! | `SANDLOG_REDIS_PREFIX` | of the deployment's id | what every key there begins with |
 //! | `SANDLOG_LISTEN` | on, but for functions | whether Postgres carries signals where there is no Redis: `on` or `off` |
@@ -59,6 +60,7 @@ pub(crate) struct Config {
     pub(crate) auth: Settings,
     /// What `run` sends to the server that it finds or makes.
     pub(crate) token: Option<String>,
+    pub(crate) queue_limit: Option<u32>,
     pub(crate) runner: Option<PathBuf>,
     pub(crate) tools: Option<PathBuf>,
     pub(crate) egress: Option<PathBuf>,
@@ -108,6 +110,7 @@ impl Config {
             carrying: from.carrying(),
             auth,
             token: from.text("SANDLOG_TOKEN"),
+            queue_limit: from.queue_limit(),
             runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
             tools: from.text("SANDLOG_TOOLS").map(PathBuf::from),
             egress: from.text("SANDLOG_EGRESS").map(PathBuf::from),

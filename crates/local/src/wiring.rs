@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use adapters::metrics::Metrics;
 use adapters::program::{self, chain};
+use adapters::queue::Queue;
 use adapters::signals::NoRing;
 use adapters::sqs::{Sending, Sqs};
 use adapters::{Driver, Intake, LogError, Reader, Ring, Signals};
@@ -28,6 +29,7 @@ pub(crate) struct Log {
     pub(crate) intake: Arc<dyn Intake>,
     pub(crate) reader: Arc<dyn Reader>,
     pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) queue: Arc<dyn Queue>,
     pub(crate) signals: Arc<dyn Signals>,
     pub(crate) ring: Arc<dyn Ring>,
     pub(crate) metrics: Arc<Metrics>,
@@ -64,6 +66,8 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
             tracing::info!(%why, "the schema was not migrated; it is what this build needs");
             log
         }
+        // It may not be migrated either, but that is not what is wrong.
+        (Err(LogError::Unfit(_)), Some(Err(cause @ LogError::Differs(_)))) => return Err(unfit(cause)),
         (Err(cause), _) => return Err(unfit(cause)),
         (Ok(()), None) => return Err(Fault::Log { place: place(url), cause: "not tried".into() }),
     };
@@ -77,7 +81,7 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
     let deployment = log.health().await.map_err(unfit)?.deployment;
     let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, config.lease);
     let signals = signals.map_err(|cause| Fault::Signals(chain(&cause)))?;
-    Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals, ring, metrics: Arc::default() })
+    Ok(Log { intake: log.clone(), reader: log.clone(), queue: log.clone(), driver: log, signals, ring, metrics: Arc::default() })
 }
 
 /// The sandboxes that this host can make; none at all is a fault.
@@ -132,15 +136,19 @@ pub(crate) fn api(
     config: &Config,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> impl Future<Output = Result<(), String>> + Send + 'static {
+    // With a Postgres of its own it is the one host.
+    let alone = !config.checkpoints_by_default || config.database == Database::Embedded;
+    let checkpoints = if alone { api::Checkpoints::Named } else { api::Checkpoints::OneHost(config.checkpoints.clone()) };
     let parts = api::Parts {
         intake: log.intake.clone(),
         reader: log.reader.clone(),
         signals: log.signals.clone(),
         ring: log.ring.clone(),
+        queue: log.queue.clone(),
         agents,
         metrics: log.metrics.clone(),
         auth,
-        options: api::Options { wait_limit: config.wait, ..api::Options::default() },
+        options: api::Options { wait_limit: config.wait, queue_limit: config.queue_limit, checkpoints, ..api::Options::default() },
     };
     async move { api::serve(listener, parts, shutdown).await.map_err(|cause| chain(&cause)) }
 }
