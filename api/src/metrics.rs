@@ -1,0 +1,21 @@
+//! `/metrics`: what this process counts, for Prometheus. A function has none: its numbers would be those of whichever environment answers.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::respond::Refusal;
+
+/// Prometheus tells this from its older format by the type.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
+    if app.options.is_function {
+        return Err(Refusal::NotFound);
+    }
+    let unended = app.reader.unended().await.ok();
+    Ok(([(CONTENT_TYPE, OPEN_METRICS)], app.metrics.text(unended)).into_response())
+}
