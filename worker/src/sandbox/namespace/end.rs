@@ -94,12 +94,11 @@ impl Folder {
     /// Runners of this folder: by what they were started with, and by their hold on its lock.
     fn runners(&self) -> Vec<Process> {
         let Ok(lock) = fs::metadata(self.path.join("lock")) else { return Vec::new() };
-        let mut started = b"sandlog-runner\0daemon\0".to_vec();
-        started.extend_from_slice(self.path.as_os_str().as_bytes());
-        started.push(0);
+        // The release before starts `daemon`.
+        let started = ["run", "daemon"].map(|word| [b"sandlog-runner\0", word.as_bytes(), b"\0", self.path.as_os_str().as_bytes(), b"\0"].concat());
         let is_runner = |process: &Process| {
             let open = |fd: fs::DirEntry| fs::metadata(fd.path()).is_ok_and(|open| (open.dev(), open.ino()) == (lock.dev(), lock.ino()));
-            fs::read(format!("/proc/{}/cmdline", process.pid)).is_ok_and(|line| line.starts_with(&started))
+            fs::read(format!("/proc/{}/cmdline", process.pid)).is_ok_and(|line| started.iter().any(|started| line.starts_with(started)))
                 && fs::read_dir(format!("/proc/{}/fd", process.pid)).is_ok_and(|fds| fds.flatten().any(open))
         };
         procfs::all().filter_map(Process::of).filter(is_runner).collect()
