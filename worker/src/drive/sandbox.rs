@@ -43,6 +43,9 @@ impl Turn<'_> {
     }
 
     async fn attachments(&self) -> Result<Vec<Attachment>, LetGo> {
+        if self.ledger.run.submitted.input.files.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut pause = Pause::default();
         loop {
             match self.parts.driver.attachments(self.ledger.run_id).await {
