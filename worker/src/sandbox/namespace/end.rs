@@ -57,6 +57,16 @@ impl Inner {
         folder.end_silent()
     }
 
+    /// Of a sandbox that has ended or never stood, under the fence. False: it has to be stopped before.
+    pub(super) fn dismiss_ended(&self, folder: &Folder, epoch: u64) -> Result<bool, SandboxError> {
+        match self.visit(folder, epoch) {
+            Ok(Ok(mut visit)) if visit.welcome.ended => drop(visit.order(&Order::Dismiss)),
+            Ok(Err(Stands::Nothing | Stands::HalfMade)) => return Ok(true),
+            _ => return Ok(false),
+        }
+        folder.lock_is_free_within(TREE_LIMIT)
+    }
+
     /// Tells the runner to end and waits until its lock is free.
     pub(super) fn dismiss(&self, folder: &Folder, epoch: u64) -> Result<(), SandboxError> {
         match self.visit(folder, epoch) {
@@ -73,11 +83,13 @@ impl Inner {
 impl Folder {
     fn lock_is_free_within(&self, limit: Duration) -> Result<bool, SandboxError> {
         let until = Instant::now() + limit;
+        let mut wait = Duration::from_micros(300);
         while Instant::now() < until {
             if !matches!(self.stands()?, Stands::Runner) {
                 return Ok(true);
             }
-            std::thread::sleep(Duration::from_millis(3));
+            std::thread::sleep(wait);
+            wait = (wait * 2).min(Duration::from_millis(3));
         }
         Ok(false)
     }
