@@ -1,27 +1,24 @@
 //! The deployed stack: infra/template.yaml with the release zips, in an emulator of AWS whose functions are processes of this machine.
 
-use std::fs::File;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use reqwest::StatusCode;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
 use crate::functions::{free_port, packages};
+use crate::group::Group;
 use crate::http::{body, text};
-use crate::{Http, binaries, eventually, unique};
+use crate::{Http, binaries, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Dropped, it is killed with the functions that it started.
 #[derive(Debug)]
 pub struct Emulator {
-    child: Child,
+    group: Group,
     url: String,
-    log: PathBuf,
     /// What the stack says of itself.
     pub outputs: Value,
 }
@@ -29,20 +26,18 @@ pub struct Emulator {
 impl Emulator {
     /// Starts one and deploys with the given parameters.
     pub async fn deploy(parameters: &[(&str, String)], folder: &Path) -> Emulator {
-        let (port, log) = (free_port(), folder.join(unique("log")));
+        let port = free_port();
         let url = format!("http://127.0.0.1:{port}");
-        let file = File::create(&log).expect("a log");
         let mut command = command("ministack", &url);
-        command.env("BIND_HOST", "127.0.0.1").env("GATEWAY_PORT", port.to_string()).current_dir(folder).process_group(0);
-        let child = command.stdout(file.try_clone().expect("a log")).stderr(file).spawn().expect("ministack");
-        let mut emulator = Emulator { child, url, log, outputs: Value::Null };
+        command.env("BIND_HOST", "127.0.0.1").env("GATEWAY_PORT", port.to_string()).current_dir(folder);
+        let mut emulator = Emulator { group: Group::spawn(command, folder), url, outputs: Value::Null };
         let health = format!("{}/_ministack/health", emulator.url);
         eventually("the emulator answers", PATIENCE, || async { reqwest::get(&health).await.ok() }).await;
         let mut deploy = self::command("python", &emulator.url);
         deploy.args(["tests/emulator/deploy.py", "infra/template.yaml"]).current_dir(binaries::root());
         deploy.args(parameters.iter().map(|(name, value)| format!("{name}={value}")));
         let output = tokio::task::spawn_blocking(move || deploy.output()).await.expect("a thread").expect("python");
-        assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stderr), emulator.log());
+        assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stderr), emulator.group.log());
         emulator.outputs = serde_json::from_slice(&output.stdout).expect("the stack's outputs");
         emulator
     }
@@ -59,22 +54,6 @@ impl Emulator {
         let path = format!("{}/2015-03-31/functions/{}/invocations", self.url, text(&self.outputs, "WorkerName"));
         let request = reqwest::Client::new().post(path).timeout(PATIENCE).json(event);
         body(request.send().await.expect("an answer"), StatusCode::OK).await
-    }
-
-    pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
-    }
-}
-
-impl Drop for Emulator {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("the emulator's log:\n{}", self.log());
-        }
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = self.child.wait();
     }
 }
 

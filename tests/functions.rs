@@ -1,19 +1,18 @@
 //! The two functions as `cargo lambda watch` serves them: built and started at their first request, on one address.
 
-use std::fs::File;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use reqwest::StatusCode;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
+use crate::group::Group;
 use crate::http::body;
 use crate::instance::PATIENCE;
-use crate::{Http, binaries, eventually, unique};
+use crate::{Http, binaries, eventually};
 
 /// Building the functions first, if need be.
 const READY: Duration = Duration::from_secs(300);
@@ -21,9 +20,8 @@ const READY: Duration = Duration::from_secs(300);
 /// Dropped, it is killed with all that it started.
 #[derive(Debug)]
 pub struct Watch {
-    child: Child,
+    group: Group,
     url: String,
-    log: PathBuf,
 }
 
 /// A folder with programs that `./dev test` installed.
@@ -80,7 +78,7 @@ impl Program {
 impl Watch {
     /// With these variables and what cargo needs. The log goes into `logs`, which must not be in the project: the emulator watches that.
     pub async fn start(variables: &[(String, String)], logs: &Path) -> Watch {
-        let (log, port) = (logs.join(unique("log")), free_port());
+        let port = free_port();
         let path = format!("{}:{}", packages("watch").display(), std::env::var("PATH").unwrap_or_default());
         let mut command = Command::new("cargo");
         command.args(["lambda", "watch", "--ignore-changes", "--offline", "--locked", "-A", "127.0.0.1", "-P", &port.to_string()]);
@@ -88,20 +86,22 @@ impl Watch {
         for kept in ["HOME", "CARGO_HOME", "RUSTUP_HOME", "CARGO_TARGET_DIR", "CARGO_BUILD_JOBS"] {
             command.envs(std::env::var_os(kept).map(|value| (kept, value)));
         }
-        command.current_dir(binaries::root()).process_group(0).stdin(Stdio::null());
-        let file = File::create(&log).expect("a log");
-        command.stdout(file.try_clone().expect("a log")).stderr(file);
-        let child = command.spawn().expect("cargo lambda");
-        let watch = Watch { child, url: format!("http://127.0.0.1:{port}"), log };
+        command.current_dir(binaries::root());
+        let watch = Watch { group: Group::spawn(command, logs), url: format!("http://127.0.0.1:{port}") };
         let up = || async { reqwest::get(format!("{}/lambda-url/api/health", watch.url)).await.ok().filter(|answer| answer.status().is_success()) };
         let healthy = tokio::time::timeout(READY, eventually("the api answers", READY * 2, up)).await;
-        assert!(healthy.is_ok(), "the api does not answer:\n{}", watch.log());
+        assert!(healthy.is_ok(), "the api does not answer:\n{}", watch.group.log());
         watch
     }
 
     /// A client of the api's function.
     pub fn http(&self) -> Http {
         Http::new(vec![format!("{}/lambda-url/api", self.url)])
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &str {
+        self.url.trim_start_matches("http://")
     }
 
     /// What the worker's function answers to an event.
@@ -111,30 +111,13 @@ impl Watch {
         body(answer, StatusCode::OK).await
     }
 
-    pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
-    }
-
     /// SIGTERM, and its end.
     pub async fn stop(mut self) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process");
-        kill_process(pid, Signal::TERM).expect("a signal");
+        kill_process(self.group.pid(), Signal::TERM).expect("a signal");
         let ended = eventually("the emulator ends", Duration::from_secs(60), || {
-            let ended = self.child.try_wait().expect("its status");
+            let ended = self.group.child.try_wait().expect("its status");
             async move { ended }
         });
         ended.await;
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("the emulator's log:\n{}", self.log());
-        }
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = self.child.wait();
     }
 }

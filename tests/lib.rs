@@ -13,6 +13,7 @@ pub mod database;
 pub mod deployment;
 pub mod emulator;
 pub mod functions;
+pub mod group;
 pub mod http;
 pub mod instance;
 pub mod pooler;

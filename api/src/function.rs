@@ -1,9 +1,13 @@
 //! The api as a function: the same routes, with answers that are streamed while they are made and end before the invocation does.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
-use axum::extract::Request;
-use axum::middleware::{Next, from_fn};
+use adapters::program;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use lambda_http::RequestExt;
 use lambda_http::{Error, run_with_streaming_response_concurrent};
@@ -16,7 +20,14 @@ const MARGIN: Duration = Duration::from_secs(5);
 
 /// Serves the Lambda runtime that the environment names.
 pub async fn serve(parts: Parts) -> Result<(), Error> {
-    run_with_streaming_response_concurrent(router(parts).layer(from_fn(deadline))).await
+    let served = Arc::new(AtomicU64::new(0));
+    let router = router(parts).layer(from_fn(deadline)).layer(from_fn_with_state(Arc::clone(&served), count));
+    program::lasting(&served, || run_with_streaming_response_concurrent(router.clone())).await
+}
+
+async fn count(State(served): State<Arc<AtomicU64>>, request: Request, next: Next) -> Response {
+    served.fetch_add(1, Relaxed);
+    next.run(request).await
 }
 
 async fn deadline(mut request: Request, next: Next) -> Response {

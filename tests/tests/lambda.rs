@@ -4,11 +4,13 @@ use std::time::{Duration, Instant};
 
 use e2e::deployment::{Folder, agents};
 use e2e::functions::{Program, Watch, queue_event};
-use e2e::http::{ENDED, Submit, frames, text};
+use e2e::http::{ENDED, Submit, body, frames, text};
 use e2e::{Database, traces};
 use futures_util::StreamExt;
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 fn variables(database: &Database, folder: &Folder) -> Vec<(String, String)> {
     vec![
@@ -57,6 +59,20 @@ async fn cargo_lambda_watch_takes_submissions_streams_live_and_drives_a_run_by_a
     assert_eq!(watch.invoke(&queue_event(&[&ring])).await, json!({ "batchItemFailures": [] }));
     assert_eq!(streaming.await.expect("the stream").whole(0).text(), "hi\n");
     assert_eq!(watch.invoke(&json!({ "sweep": true })).await, json!({ "batchItemFailures": [] }));
+
+    // Clients that leave before they have their answer break the function's connections to its runtime; others are answered all the same.
+    for read in [false, true].repeat(40) {
+        let mut left = TcpStream::connect(watch.address()).await.expect("a connection");
+        left.write_all(b"GET /lambda-url/api/health HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("a request");
+        if read {
+            left.read_u8().await.expect("an answer's beginning");
+        }
+    }
+    assert_eq!(body(http.get("/agents/echo").await, StatusCode::OK).await["id"], "echo");
+
+    // Where the log cannot be asked, the queue keeps what rang.
+    drop(database);
+    assert_eq!(watch.invoke(&queue_event(&[&ring, "no ring at all"])).await, json!({ "batchItemFailures": [{ "itemIdentifier": "m0" }] }));
     watch.stop().await;
     traces::gone(folder.path(), Duration::from_secs(30)).await;
 }

@@ -1,12 +1,18 @@
 //! What every program does with the process that it runs in.
 
+use std::error::Error;
 use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
 /// What is logged where nobody says.
 pub const USUAL: &str = "warn,sandlog=info,api=info,worker=info,adapters=info";
+
+type Fault = Box<dyn Error + Send + Sync>;
 
 /// Logs to standard error, because standard output is for what was asked: `SANDLOG_LOG`, else `RUST_LOG`, else `usual`.
 pub fn log(usual: &str) {
@@ -32,8 +38,27 @@ pub fn told_to_stop() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     })
 }
 
+/// Ends of a function's loop without an invocation between them, after which the runtime is taken to be gone.
+const ENDS: u32 = 5;
+
+/// Runs a function's loop, and again where it ends by an error. The runtime's library gives up when one connection to the runtime breaks, and a client
+/// that leaves in the middle of its answer can break one: others would find no function. `served` counts invocations.
+pub async fn lasting<R: Future<Output = Result<(), Fault>>>(served: &AtomicU64, mut run: impl FnMut() -> R) -> Result<(), Fault> {
+    let (mut before, mut ends) = (0, 0);
+    while let Err(error) = run().await {
+        let now = served.load(Relaxed);
+        ends = if now == before { ends + 1 } else { 0 };
+        if ends == ENDS {
+            return Err(error);
+        }
+        before = now;
+        warn!(error = error.as_ref() as &dyn Error, "a connection to the runtime broke");
+    }
+    Ok(())
+}
+
 /// An error and its causes on one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -45,4 +70,22 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_loop_that_breaks_goes_on_as_long_as_it_serves() {
+        let (served, mut runs) = (AtomicU64::new(0), 0);
+        let ended = lasting(&served, || {
+            runs += 1;
+            served.fetch_add(u64::from(runs <= 100), Relaxed);
+            async { Err("broken".into()) }
+        });
+        assert_eq!(ended.await.map_err(|error| error.to_string()), Err("broken".to_owned()));
+        assert_eq!(runs, 100 + ENDS);
+        assert!(lasting(&served, || async { Ok(()) }).await.is_ok());
+    }
 }

@@ -1,7 +1,10 @@
 //! From Lambda's events to the worker's words.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
+use adapters::program;
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent};
 use lambda_runtime::{Error, LambdaEvent, run_concurrent, service_fn};
 use serde::Deserialize;
@@ -26,11 +29,14 @@ struct Schedule {
 
 /// Serves the Lambda runtime that the environment names.
 pub async fn serve(worker: Arc<Worker>) -> Result<(), Error> {
-    run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
+    let served = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&served);
+    let handler = service_fn(move |event: LambdaEvent<Event>| {
+        count.fetch_add(1, Relaxed);
         let worker = Arc::clone(&worker);
         async move { handle(&worker, event.payload, Time::until(event.context.deadline())).await }
-    }))
-    .await
+    });
+    program::lasting(&served, || run_concurrent(handler.clone())).await
 }
 
 /// The answer names the messages that are to come again, and only those do (`ReportBatchItemFailures`).

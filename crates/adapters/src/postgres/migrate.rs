@@ -1,7 +1,6 @@
 //! Bringing the schema up to date. Forward only; every file can run twice.
 
-use tokio_postgres::NoTls;
-
+use super::address::Address;
 use super::call::log_error;
 use super::schema::checked;
 use crate::LogError;
@@ -24,8 +23,8 @@ const GRANTS: &str = include_str!("migrations/grants.sql");
 
 /// As the schema's owner. `functions_role` is who api and worker connect as, where that is another role.
 pub async fn migrate(url: &str, schema: &str, functions_role: Option<&str>) -> Result<(), LogError> {
-    let name = checked(schema)?;
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(log_error)?;
+    let (name, address) = (checked(schema)?, Address::parse(url)?);
+    let (client, connection) = address.config.connect(address.tls).await.map_err(log_error)?;
     let connection = tokio::spawn(connection);
     let quoted = format!("\"{name}\"");
     // One text is one transaction: all of it or nothing, and the lock ends with it.

@@ -1,5 +1,6 @@
 //! The log in Postgres. All writes are single calls; all statements are unnamed and typed, so that a transaction pooler can stand between.
 
+mod address;
 mod call;
 mod driver;
 mod intake;
@@ -7,14 +8,15 @@ mod migrate;
 mod reader;
 mod row;
 mod schema;
+mod tls;
 
 use std::sync::Arc;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-use tokio_postgres::NoTls;
 
 use crate::config::Database;
 use crate::{Health, LogError, Reader};
+use address::Address;
 pub use migrate::{VERSION, migrate};
 use schema::Sql;
 
@@ -47,7 +49,7 @@ pub async fn ready(database: &Database, schema: &str, pool: usize) -> Result<Arc
     match (connect(&database.url, schema, pool).await, &database.owner_url) {
         (Err(LogError::Unfit(why)), Some(owner_url)) => {
             tracing::info!(%why, "migrating the schema");
-            let role = |url: &str| url.parse::<tokio_postgres::Config>().ok().and_then(|config| config.get_user().map(str::to_owned));
+            let role = |url: &str| Address::parse(url).ok().and_then(|address| address.config.get_user().map(str::to_owned));
             let functions_role = role(&database.url).filter(|name| role(owner_url).as_ref() != Some(name));
             migrate(owner_url, schema, functions_role.as_deref()).await?;
             connect(&database.url, schema, pool).await
@@ -57,10 +59,10 @@ pub async fn ready(database: &Database, schema: &str, pool: usize) -> Result<Arc
 }
 
 fn make_pool(url: &str, size: usize) -> Result<Pool, LogError> {
-    let mut config: tokio_postgres::Config = url.parse().map_err(|error| LogError::Unfit(format!("the database URL is not one: {error}")))?;
+    let Address { mut config, tls } = Address::parse(url)?;
     config.application_name("sandlog");
     config.connect_timeout(PATIENCE).keepalives_idle(std::time::Duration::from_secs(30)).tcp_user_timeout(std::time::Duration::from_secs(30));
-    let manager = Manager::from_config(config, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+    let manager = Manager::from_config(config, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
     Pool::builder(manager)
         .max_size(size)
         .wait_timeout(Some(PATIENCE))
