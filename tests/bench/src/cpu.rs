@@ -1,7 +1,7 @@
 //! What processor time whole trees of processes have used: what runs, what has ended, and what has let go of its parent.
 //!
 //! The kernel adds the time of a process that has ended to the one that waits for it. Runners are nobody's children by design, so this process adopts them
-//! (`adopt`) and waits for those that have ended (`reap`).
+//! (`adopt`) and waits for their ends (`reap_all`).
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,7 +14,6 @@ const TICK: Duration = Duration::from_millis(10);
 
 struct Process {
     parent: i32,
-    is_zombie: bool,
     own: u32,
     /// Of children that have ended and were waited for, and theirs.
     waited: u32,
@@ -25,13 +24,10 @@ pub(crate) fn adopt() {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("an option");
 }
 
-/// Waits for adopted children that have ended. `ours` are waited for by those who started them.
-pub(crate) fn reap(ours: &[i32]) {
-    let table = table();
-    for (pid, process) in &table {
-        if process.parent == me() && process.is_zombie && !ours.contains(pid) {
-            let _ = rustix::process::waitpid(Pid::from_raw(*pid), WaitOptions::NOHANG);
-        }
+/// Waits for all adopted children, which are about to end. `ours` are waited for by those who started them.
+pub(crate) fn reap_all(ours: &[i32]) {
+    for pid in children().into_iter().filter(|pid| !ours.contains(pid)) {
+        let _ = rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::empty());
     }
 }
 
@@ -67,16 +63,11 @@ fn table() -> HashMap<i32, Process> {
     pids.filter_map(|pid| Some((pid, read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))).collect()
 }
 
-/// The name in the second field can hold anything, so fields count from the last `)`: state, parent, and the times at 14 to 17.
+/// The name in the second field can hold anything, so fields count from the last `)`: the parent at 4, the times at 14 to 17.
 fn read(stat: &str) -> Option<Process> {
     let fields: Vec<&str> = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().collect();
     let number = |at: usize| fields.get(at - 3)?.parse::<u32>().ok();
-    Some(Process {
-        parent: fields.get(1)?.parse().ok()?,
-        is_zombie: *fields.first()? == "Z",
-        own: number(14)? + number(15)?,
-        waited: number(16)? + number(17)?,
-    })
+    Some(Process { parent: fields.get(1)?.parse().ok()?, own: number(14)? + number(15)?, waited: number(16)? + number(17)? })
 }
 
 #[cfg(test)]
@@ -86,6 +77,6 @@ mod tests {
     #[test]
     fn times_are_read_past_a_name_with_blanks_and_parentheses() {
         let process = read("12 (a) b) Z 7 12 12 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 4711").expect("a process");
-        assert_eq!((process.parent, process.is_zombie, process.own, process.waited), (7, true, 11, 15));
+        assert_eq!((process.parent, process.own, process.waited), (7, 11, 15));
     }
 }
