@@ -100,9 +100,12 @@ async fn connection(client: TcpStream, state: Arc<State>) {
     answers.abort();
 }
 
+/// What the wish for TLS consists of.
+const SSL_REQUEST: u32 = 80_877_103;
+
 /// Client to server, message by message. `Some` after a strike.
 async fn forward(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, state: &State) -> Option<()> {
-    // The first message has no type.
+    // What a client asks for and how it introduces itself has no type.
     let mut typed = false;
     loop {
         let mut message = Vec::new();
@@ -132,7 +135,8 @@ async fn forward(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, state: &
             return Some(());
         }
         server.write_all(&message).await.ok()?;
-        typed = true;
+        // After the wish for TLS, which the server declines here, it introduces itself still.
+        typed |= message[start..] != SSL_REQUEST.to_be_bytes();
     }
 }
 
