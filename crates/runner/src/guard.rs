@@ -20,6 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The guard itself. A first byte says that the folder is its runner's, which before could be another's; a second one that the turn is over. The end of the
 /// pipe: the runner is dead.
 fn watch(folder: &Path, mut from: File) -> io::Result<()> {
+    rustix::thread::set_name(c"sandlog-guard")?;
     fds::let_go()?;
     fds::complain_to(&folder.join("log"))?;
     if from.read(&mut [0])? == 0 || from.read(&mut [0])? > 0 || Tree::read(folder)?.end(LIMIT) {

@@ -34,6 +34,8 @@ use shared::Shared;
 
 pub(crate) fn main(folder: &Path, ready: File) -> io::Result<()> {
     rustix::process::setsid()?;
+    // By which a look at the processes tells it from its launcher and its guard: the command line is the same.
+    rustix::thread::set_name(c"sandlog-daemon")?;
     rustix::process::umask(Mode::from_raw_mode(0o077));
     // What the sandbox leaves behind becomes this process's child, to be reaped.
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
