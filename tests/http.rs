@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 pub use reqwest::StatusCode;
+use reqwest::header::AUTHORIZATION;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
@@ -113,6 +114,13 @@ impl Http {
     pub fn new(urls: Vec<String>) -> Http {
         let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(90)).build().expect("a client");
         Http { client, agent: "echo", urls }
+    }
+
+    /// The same, as whoever has this key or token.
+    pub fn known_by(self, token: &str) -> Http {
+        let headers = std::iter::once((AUTHORIZATION, format!("Bearer {token}").parse().expect("a header"))).collect();
+        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(90)).default_headers(headers).build();
+        Http { client: client.expect("a client"), ..self }
     }
 
     /// The same, for runs of another agent.

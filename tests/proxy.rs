@@ -100,12 +100,10 @@ async fn connection(client: TcpStream, state: Arc<State>) {
     answers.abort();
 }
 
-/// What the wish for TLS consists of.
-const SSL_REQUEST: u32 = 80_877_103;
-
 /// Client to server, message by message. `Some` after a strike.
 async fn forward(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, state: &State) -> Option<()> {
-    // What a client asks for and how it introduces itself has no type.
+    // The first message has no type, and neither has the question before it, whether the server speaks TLS.
+    const TLS: [u8; 4] = 80_877_103_u32.to_be_bytes();
     let mut typed = false;
     loop {
         let mut message = Vec::new();
@@ -135,8 +133,7 @@ async fn forward(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, state: &
             return Some(());
         }
         server.write_all(&message).await.ok()?;
-        // After the wish for TLS, which the server declines here, it introduces itself still.
-        typed |= message[start..] != SSL_REQUEST.to_be_bytes();
+        typed |= message[start..] != TLS;
     }
 }
 

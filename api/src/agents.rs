@@ -8,11 +8,13 @@ use axum::extract::State;
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::edge::Ids;
 use crate::respond::Refusal;
 
-pub(crate) async fn list(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(app.agents.values().map(show).collect())
+/// Those that the caller may read.
+pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Json<Value> {
+    Json(app.agents.values().filter(|agent| caller.may_read(&agent.id)).map(show).collect())
 }
 
 pub(crate) async fn one(State(app): State<Arc<App>>, Ids(agent_id): Ids<String>) -> Result<Json<Value>, Refusal> {

@@ -3,24 +3,27 @@
 use std::sync::Arc;
 
 use ::runs::agents::{Agent, Agents};
+use adapters::queue::Queue;
 use adapters::{Intake, Reader, Ring, Signal, Signals};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::respond::Refusal;
 use crate::tail::{Settings, Tails};
-use crate::{Options, Parts, agents, edge, events, health, resume, runs, sessions, submit};
+use crate::{Options, Parts, agents, auth, edge, events, health, queue, resume, runs, sessions, submit};
 
 pub(crate) struct App {
     pub(crate) intake: Arc<dyn Intake>,
     pub(crate) reader: Arc<dyn Reader>,
     pub(crate) signals: Arc<dyn Signals>,
     pub(crate) ring: Arc<dyn Ring>,
+    pub(crate) queue: Arc<dyn Queue>,
     pub(crate) agents: Arc<Agents>,
+    pub(crate) auth: Arc<auth::Auth>,
     pub(crate) options: Options,
     pub(crate) tails: Tails,
     /// True once the process is to end: what waits or streams then comes to its end.
@@ -29,10 +32,10 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { intake, reader, signals, ring, agents, options } = parts;
+        let Parts { intake, reader, signals, ring, queue, agents, auth, options } = parts;
         let settings = Settings { tick: options.tick, ring_bytes: options.ring_bytes, silence: options.silence };
         let tails = Tails::start(reader.clone(), signals.clone(), settings);
-        Self { intake, reader, signals, ring, agents, options, tails, closing: watch::Sender::new(false) }
+        Self { intake, reader, signals, ring, queue, agents, auth, options, tails, closing: watch::Sender::new(false) }
     }
 
     /// Tells workers, in this process and elsewhere, that the session has work.
@@ -71,9 +74,11 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/sessions/{session}", get(sessions::one).delete(sessions::erase))
         .route("/sessions/{session}/runs", get(sessions::runs))
         .route("/sessions/{session}/runs/{run}", get(sessions::run))
+        .merge(queue::routes())
         .fallback(async || Refusal::NotFound)
         .method_not_allowed_fallback(async || Refusal::Method)
         .layer(DefaultBodyLimit::max(submit::BODY_LIMIT))
+        .layer(from_fn_with_state(app.clone(), auth::admit))
         .layer(from_fn(edge::edge))
         .with_state(app)
 }

@@ -7,7 +7,16 @@
 //! | `SANDLOG_SCHEMA` | sandlog | the schema of a deployment in that database |
 //! | `SANDLOG_AGENTS` | infra/agents.toml | the registered agents |
 //! | `SANDLOG_QUEUE_URL` | none | the SQS queue that rings workers that are functions |
-//! | `SANDLOG_AUTH` | none | who may ask: `none`, behind a loopback address or what asks before Lambda |
+//! | `SANDLOG_AUTH` | none | who may ask: `none` (on loopback, or where it is said on purpose in Lambda), `key`, `jwt`, `gateway` (in Lambda) |
+//! | `SANDLOG_AUTH_KEYS` | | `key`: the file of keys |
+//! | `SANDLOG_AUTH_JWKS` | | `jwt`: the file or the https:// address of the issuer's public keys |
+//! | `SANDLOG_AUTH_JWT_SECRET` | | `jwt`: the secret that tokens are signed with, instead |
+//! | `SANDLOG_AUTH_AUDIENCE` | any | `jwt`: the audience that a token must name |
+//! | `SANDLOG_AUTH_ISSUER` | any | `jwt`: the issuer that a token must name |
+//! | `SANDLOG_AUTH_IAM_SCOPES` | all but `agent_os:admin` | `gateway`: the scopes of who was let through by IAM |
+//! | `SANDLOG_QUEUE_LIMIT` | 10000 | how many runs may wait for a worker before submissions are refused; 0: any number |
+//! | `SANDLOG_CHECKPOINTS` | DATA/checkpoints | where the workers keep checkpoints; a function, or an api of workers on several hosts, has to be told |
+//! | `SANDLOG_DATA_DIR` | .dev | what the workers' host keeps, by default with the checkpoints |
 //! | `SANDLOG_HOST` | 127.0.0.1 | a listener's address |
 //! | `SANDLOG_PORT` | 7777 | a listener's port; 0: a free one |
 //! | `SANDLOG_WAIT_SECONDS` | 25 | how long a foreground submission waits for its result |
@@ -21,7 +30,8 @@ use std::time::Duration;
 use ::runs::agents::{Agents, parse};
 use adapters::config::{Database, Faults, Variables};
 
-use crate::Options;
+use crate::auth::Settings;
+use crate::{Checkpoints, Options};
 
 /// Why the agents cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +50,7 @@ pub struct Config {
     pub schema: String,
     pub agents: PathBuf,
     pub queue: Option<String>,
+    pub auth: Settings,
     pub options: Options,
 }
 
@@ -49,16 +60,26 @@ impl Config {
         let host = from.parsed("SANDLOG_HOST", IpAddr::V4(Ipv4Addr::LOCALHOST), "an IP address");
         let port = from.parsed("SANDLOG_PORT", 7777, "a port number");
         let listen = if from.is_function() { None } else { Some(SocketAddr::new(host, port)) };
-        from.authentication(listen.map(|address| address.ip()));
+        let auth = Settings::read(&mut from, listen.map(|address| address.ip()));
         let wait_limit = Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600));
         let stream_limit = Some(from.within("SANDLOG_STREAM_SECONDS", 0, 0, 86_400)).filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        let data = from
+            .text("SANDLOG_DATA_DIR")
+            .map_or_else(|| if from.is_function() { std::env::temp_dir().join("sandlog") } else { ".dev".into() }, PathBuf::from);
+        let checkpoints = match (from.checkpoints(), from.is_function()) {
+            (Some(_), _) => Checkpoints::Named,
+            (None, true) => Checkpoints::OneFunction(data.join("checkpoints")),
+            (None, false) => Checkpoints::OneHost(data.join("checkpoints")),
+        };
+        let queue_limit = from.queue_limit();
         let config = Config {
             listen,
             database: from.database_given(),
             schema: from.schema(),
             agents: from.text("SANDLOG_AGENTS").unwrap_or_else(|| "infra/agents.toml".into()).into(),
             queue: from.queue(),
-            options: Options { wait_limit, stream_limit, ..Options::default() },
+            auth,
+            options: Options { wait_limit, stream_limit, queue_limit, checkpoints, ..Options::default() },
         };
         from.done(config)
     }
@@ -82,7 +103,7 @@ mod tests {
 
     #[test]
     fn every_fault_is_told_at_once() {
-        let wrong = [("SANDLOG_PORT", "70000"), ("SANDLOG_AUTH", "jwt"), ("SANDLOG_STREAM_SECONDS", "x"), ("SANDLOG_QUEUE_URL", "queue")];
+        let wrong = [("SANDLOG_PORT", "70000"), ("SANDLOG_AUTH", "token"), ("SANDLOG_STREAM_SECONDS", "x"), ("SANDLOG_QUEUE_URL", "queue")];
         let faults = read(&wrong).expect_err("faults").to_string();
         for name in ["DATABASE_URL", "SANDLOG_PORT", "SANDLOG_AUTH", "SANDLOG_STREAM_SECONDS", "SANDLOG_QUEUE_URL"] {
             assert!(faults.contains(&format!("{name}: ")), "{name} is not in: {faults}");
@@ -95,6 +116,17 @@ mod tests {
         assert!(read(&[given, ("SANDLOG_HOST", "0.0.0.0")]).is_err());
         assert_eq!(read(&[given]).expect("a configuration").listen.map(|address| address.to_string()).as_deref(), Some("127.0.0.1:7777"));
         assert_eq!(read(&[given, ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")]).expect("a configuration").listen, None);
+    }
+
+    #[test]
+    fn without_a_folder_that_somebody_named_checkpoints_are_on_one_host() {
+        let of = |more: &[(&str, &str)]| read(&[&[("DATABASE_URL", "postgres://a")], more].concat()).expect("a configuration").options;
+        assert_eq!(of(&[]).checkpoints, Checkpoints::OneHost(".dev/checkpoints".into()));
+        assert_eq!(of(&[("SANDLOG_DATA_DIR", "/d")]).checkpoints, Checkpoints::OneHost("/d/checkpoints".into()));
+        let function = ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001");
+        assert_eq!(of(&[function, ("SANDLOG_DATA_DIR", "/d")]).checkpoints, Checkpoints::OneFunction("/d/checkpoints".into()));
+        assert_eq!(of(&[function, ("SANDLOG_CHECKPOINTS", "file:///mnt")]).checkpoints, Checkpoints::Named);
+        assert_eq!([of(&[]).queue_limit, of(&[("SANDLOG_QUEUE_LIMIT", "0")]).queue_limit], [Some(10_000), None]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use axum::http::{HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::edge::Ids;
 use crate::fields::{Query, index_after};
 use crate::render::Identity;
@@ -20,11 +21,16 @@ use crate::tail::INDEX_END;
 const LONG: usize = 4 * 1024 * 1024;
 const EVENTS_AT_ONCE: u32 = 8;
 
-pub(crate) async fn list(State(app): State<Arc<App>>, Ids((agent_id, run_id)): Ids<(String, String)>, uri: Uri) -> Result<Response, Refusal> {
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Ids((agent_id, run_id)): Ids<(String, String)>,
+    uri: Uri,
+) -> Result<Response, Refusal> {
     let query = Query::of(&uri)?;
     let limit = query.limit(100, 1000)?;
     let after = query.parsed("after", "must be the event_index of a frame", index_after)?;
-    let run = runs::find(&app, &agent_id, &run_id, query.get("session_id")?).await?;
+    let run = runs::find(&app, &caller, &agent_id, &run_id, query.get("session_id")?).await?;
     let identity = Identity::new(run.run_id, &run.session_id, &run.agent_id);
 
     let (mut next, mut frames, mut text) = (after.unwrap_or(0).min(INDEX_END), 0, String::new());

@@ -20,6 +20,9 @@ const MARGIN: Duration = Duration::from_secs(5);
 
 /// Serves the Lambda runtime that the environment names.
 pub async fn serve(parts: Parts) -> Result<(), Error> {
+    if parts.auth.is_none() {
+        tracing::warn!("api.auth: SANDLOG_AUTH is `none`: whoever can reach this function can run agents and read everything");
+    }
     let served = Arc::new(AtomicU64::new(0));
     let router = router(parts).layer(from_fn(deadline)).layer(from_fn_with_state(Arc::clone(&served), count));
     program::lasting(&served, || run_with_streaming_response_concurrent(router.clone())).await

@@ -1,7 +1,7 @@
 //! The HTTP function: submit, read, cancel, and the tail that viewers see a run by.
 //!
 //! [`serve`] runs it on a listener, [`function`] under Lambda; [`router`] gives the same to whoever has a server of their own. `submit/` goes from a body to an accepted run, `tail/`
-//! shows the log as it grows, `stream` puts that on the wire, `respond` alone knows the status codes and texts of refusals. The other files are
+//! shows the log as it grows, `stream` puts that on the wire, `respond` alone knows the status codes and texts of refusals, `auth/` who may ask for what. The other files are
 //! one route each.
 //!
 //! The law of this crate: **the api holds nothing.** A run is accepted when the log has it, a viewer sees what the log has, and any instance can answer
@@ -9,6 +9,7 @@
 
 mod agents;
 mod app;
+pub mod auth;
 pub mod config;
 mod edge;
 mod events;
@@ -16,6 +17,7 @@ mod fields;
 pub mod function;
 mod health;
 mod leftover;
+mod queue;
 mod render;
 mod respond;
 mod resume;
@@ -28,10 +30,12 @@ mod submit;
 mod tail;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::runs::agents::Agents;
+use adapters::queue::Queue;
 use adapters::{Intake, Reader, Ring, Signals};
 use axum::Router;
 use tokio::net::TcpListener;
@@ -43,7 +47,9 @@ pub struct Parts {
     pub reader: Arc<dyn Reader>,
     pub signals: Arc<dyn Signals>,
     pub ring: Arc<dyn Ring>,
+    pub queue: Arc<dyn Queue>,
     pub agents: Arc<Agents>,
+    pub auth: Arc<auth::Auth>,
     pub options: Options,
 }
 
@@ -63,8 +69,24 @@ pub struct Options {
     pub stalled_limit: Duration,
     /// After `shutdown`, how long [`serve`] waits for connections that do not come to their end: one whose peer reads nothing, say.
     pub grace: Duration,
+    /// How many runs may wait for their first claim before submissions are refused. `None`: any number.
+    pub queue_limit: Option<u32>,
+    /// Whether workers elsewhere can read the checkpoints.
+    pub checkpoints: Checkpoints,
     /// What is kept of each watched run's latest frames.
     pub ring_bytes: usize,
+}
+
+/// Where the deployment's checkpoints are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Checkpoints {
+    /// Somebody said where: that all workers reach it is theirs to see to.
+    #[default]
+    Named,
+    /// In this folder by default, which one host reads: nothing is accepted while workers of more than one live.
+    OneHost(PathBuf),
+    /// The same where every worker is a function, on a machine of its own: nothing is accepted.
+    OneFunction(PathBuf),
 }
 
 impl Default for Options {
@@ -77,6 +99,8 @@ impl Default for Options {
             silence: Duration::from_secs(15),
             stalled_limit: Duration::from_secs(60),
             grace: Duration::from_secs(5),
+            queue_limit: None,
+            checkpoints: Checkpoints::Named,
             ring_bytes: 256 * 1024,
         }
     }

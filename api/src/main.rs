@@ -7,6 +7,7 @@ use std::sync::Arc;
 use adapters::signals::{LocalSignals, NoRing};
 use adapters::sqs::{Sending, Sqs};
 use adapters::{Ring, postgres, program};
+use api::auth::Auth;
 use api::config::Config;
 use api::{Parts, function};
 use tokio::net::TcpListener;
@@ -29,13 +30,14 @@ async fn main() -> ExitCode {
 async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
     let config = Config::read(|name| std::env::var(name).ok())?;
     let agents = Arc::new(config.agents()?);
+    let auth = Arc::new(Auth::new(&config.auth)?);
     let log = postgres::ready(&config.database, &config.schema, POOL).await?;
     let ring: Arc<dyn Ring> = match &config.queue {
         Some(url) => Arc::new(Sqs::connect(url, if config.listen.is_none() { Sending::Awaited } else { Sending::Behind }).await),
         None => Arc::new(NoRing),
     };
     let signals = Arc::new(LocalSignals::default());
-    let parts = Parts { intake: log.clone(), reader: log, signals, ring, agents, options: config.options };
+    let parts = Parts { intake: log.clone(), reader: log.clone(), queue: log, signals, ring, agents, auth, options: config.options };
     let Some(address) = config.listen else { return function::serve(parts).await };
     let stop = program::told_to_stop()?;
     let listener = TcpListener::bind(address).await.map_err(|cause| format!("cannot listen on {address}: {cause}"))?;

@@ -2,9 +2,11 @@
 //!
 //! What went wrong inside is logged here and never leaves; a client is told what it can act on.
 
-use adapters::{LogError, Refused};
+use std::path::PathBuf;
+
+use adapters::LogError;
 use axum::Json;
-use axum::http::header::RETRY_AFTER;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -49,6 +51,12 @@ impl Fault {
 /// Why a request is not answered with what it asks for. Nothing is left behind by any of them.
 #[derive(Debug)]
 pub(crate) enum Refusal {
+    NoIdentity,
+    WrongIdentity,
+    /// The scope that is missing.
+    Scope(&'static str),
+    /// The keys that tokens are verified with are not there yet.
+    NoKeys,
     NotFound,
     Method,
     Slow,
@@ -63,7 +71,10 @@ pub(crate) enum Refusal {
     EmptyUpload(String),
     TooLarge(String),
     NoQueue,
+    /// Checkpoints are in this folder, which other workers cannot read.
+    Checkpoints(PathBuf),
     Full,
+    RunNotEnded,
     KeyScope,
     KeyInput,
     SessionBusy,
@@ -80,6 +91,8 @@ impl Refusal {
 
     fn status(&self) -> StatusCode {
         match self {
+            Self::NoIdentity | Self::WrongIdentity => StatusCode::UNAUTHORIZED,
+            Self::Scope(_) => StatusCode::FORBIDDEN,
             Self::NotFound | Self::AgentNotFound | Self::RunNotFound | Self::SessionNotFound => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
@@ -87,14 +100,20 @@ impl Refusal {
             Self::Metadata | Self::Options(_) | Self::Version | Self::AudioOrVideo | Self::EmptyUpload(_) | Self::NoQueue => StatusCode::BAD_REQUEST,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Full => StatusCode::TOO_MANY_REQUESTS,
-            Self::KeyScope | Self::KeyInput | Self::SessionBusy => StatusCode::CONFLICT,
-            Self::Log(LogError::Unreachable(_) | LogError::Unfit(_)) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::NotStarted(_) | Self::Log(LogError::Unreadable(_)) | Self::Crashed => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::KeyScope | Self::KeyInput | Self::SessionBusy | Self::RunNotEnded => StatusCode::CONFLICT,
+            Self::NoKeys | Self::Log(LogError::Unreachable(_) | LogError::Missing(_) | LogError::Unfit(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotStarted(_) | Self::Checkpoints(_) | Self::Log(LogError::Differs(_) | LogError::Unreadable(_)) | Self::Crashed => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
         }
     }
 
     fn text(&self) -> String {
         match self {
+            Self::NoIdentity => "Authorization header required".into(),
+            Self::WrongIdentity => "Invalid authentication token".into(),
+            Self::Scope(scope) => format!("Insufficient permissions: the scope {scope} is required"),
+            Self::NoKeys => "The keys that tokens are verified with cannot be reached".into(),
             Self::NotFound => "Not Found".into(),
             Self::Method => "Method Not Allowed".into(),
             Self::Slow => "The body did not come in".into(),
@@ -109,13 +128,18 @@ impl Refusal {
             Self::EmptyUpload(name) => format!("Empty upload: {name}"),
             Self::TooLarge(limit) => limit.clone(),
             Self::NoQueue => "Sandbox API execution requires a durable queue with shared session admission".into(),
+            Self::Checkpoints(folder) => {
+                format!("Sandbox checkpoints default to {}, which other workers cannot read; set SANDLOG_CHECKPOINTS", folder.display())
+            }
             Self::Full => "Job queue is full".into(),
+            Self::RunNotEnded => "The run has not ended".into(),
             Self::KeyScope => "Idempotency-Key belongs to a different submission scope".into(),
             Self::KeyInput => "Idempotency-Key already has different input or options".into(),
             Self::SessionBusy => "A run of the session has not ended".into(),
             Self::NotStarted(error) => error.clone(),
             Self::Log(LogError::Unreachable(_)) => "The event log cannot be reached".into(),
-            Self::Log(LogError::Unfit(_)) => "The event log is not fit for this release".into(),
+            Self::Log(LogError::Differs(text)) => text.clone(),
+            Self::Log(LogError::Missing(_) | LogError::Unfit(_)) => "The event log is not fit for this release".into(),
             Self::Log(LogError::Unreadable(_)) | Self::Crashed => "Internal Server Error".into(),
         }
     }
@@ -123,7 +147,7 @@ impl Refusal {
     fn retry_after(&self) -> Option<u64> {
         match self {
             Self::Full => Some(5),
-            Self::Log(LogError::Unreachable(_)) => Some(1),
+            Self::NoKeys | Self::Log(LogError::Unreachable(_)) => Some(1),
             _ => None,
         }
     }
@@ -132,22 +156,6 @@ impl Refusal {
 impl From<LogError> for Refusal {
     fn from(error: LogError) -> Self {
         Self::Log(error)
-    }
-}
-
-impl From<Refused> for Refusal {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::SessionNotFound => Self::SessionNotFound,
-            Refused::QueueFull => Self::Full,
-            Refused::KeyScope => Self::KeyScope,
-            Refused::KeyInput => Self::KeyInput,
-            Refused::Log(LogError::Unfit(reason)) => {
-                tracing::error!(reason, "api.submit: the log takes no runs");
-                Self::NoQueue
-            }
-            Refused::Log(error) => Self::Log(error),
-        }
     }
 }
 
@@ -163,6 +171,9 @@ impl IntoResponse for Refusal {
         let mut response = (self.status(), Json(json!({ "detail": detail }))).into_response();
         if let Some(seconds) = self.retry_after() {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if matches!(self, Self::NoIdentity | Self::WrongIdentity) {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }

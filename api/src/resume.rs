@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::edge::Ids;
 use crate::fields::{Query, index_after};
 use crate::render::Identity;
@@ -16,6 +17,7 @@ use crate::{runs, submit};
 
 pub(crate) async fn resume(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Ids((agent_id, run_id)): Ids<(String, String)>,
     request: Request,
 ) -> Result<Response, Refusal> {
@@ -27,7 +29,7 @@ pub(crate) async fn resume(
     // A browser that reconnects sends the address it began with, and in the header how far it has come since.
     let next = header.or(field).unwrap_or(0);
 
-    let run = runs::find(&app, &agent_id, &run_id, query.get("session_id")?).await?;
+    let run = runs::find(&app, &caller, &agent_id, &run_id, query.get("session_id")?).await?;
     let identity = Arc::new(Identity::new(run.run_id, &run.session_id, &run.agent_id));
     let view = app.tails.view(identity, next);
     let view = if run.status.has_ended() { view.of_an_ended_run() } else { view };

@@ -12,41 +12,47 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::edge::Ids;
 use crate::fields::Query;
 use crate::respond::Refusal;
 use crate::show;
 
-pub(crate) async fn one(State(app): State<Arc<App>>, Ids((agent_id, run_id)): Ids<(String, String)>, uri: Uri) -> Result<Json<Value>, Refusal> {
+pub(crate) async fn one(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Ids((agent_id, run_id)): Ids<(String, String)>,
+    uri: Uri,
+) -> Result<Json<Value>, Refusal> {
     let query = Query::of(&uri)?;
-    Ok(Json(show::run(&find(&app, &agent_id, &run_id, query.get("session_id")?).await?)))
+    Ok(Json(show::run(&find(&app, &caller, &agent_id, &run_id, query.get("session_id")?).await?)))
 }
 
-/// A run of that agent and, where one is named, of that session.
-pub(crate) async fn find(app: &App, agent_id: &str, run_id: &str, session_id: Option<&str>) -> Result<RunRow, Refusal> {
+/// A run of that agent that the caller sees and, where one is named, of that session.
+pub(crate) async fn find(app: &App, caller: &Caller, agent_id: &str, run_id: &str, session_id: Option<&str>) -> Result<RunRow, Refusal> {
     let run_id = id(run_id).ok_or_else(|| app.no_run(agent_id))?;
-    let run = if agent_id.contains('\0') { None } else { app.reader.run(agent_id, run_id, None).await? };
+    let run = if agent_id.contains('\0') { None } else { app.reader.run(agent_id, run_id, caller.sees()).await? };
     run.filter(|run| session_id.is_none_or(|session| session == run.session_id)).ok_or_else(|| app.no_run(agent_id))
 }
 
 /// As we write it; other ways to write a UUID are no ids of ours.
-fn id(text: &str) -> Option<Uuid> {
+pub(crate) fn id(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == 36)
 }
 
-pub(crate) async fn list(State(app): State<Arc<App>>, Ids(agent_id): Ids<String>, uri: Uri) -> Result<Json<Value>, Refusal> {
+pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller, Ids(agent_id): Ids<String>, uri: Uri) -> Result<Json<Value>, Refusal> {
     let query = Query::of(&uri)?;
     app.agent(&agent_id)?;
     let limit = query.limit(20, 100)?;
     let asked = RunsQuery {
         agent_id: Some(&agent_id),
         session_id: query.get("session_id")?,
-        user_id: query.get("user_id")?,
+        user_id: caller.instead_of(query.get("user_id")?),
         status: status(&query)?,
         cursor: query.cursor()?,
         limit,
     };
-    let page = app.reader.runs(asked, None).await?;
+    let page = app.reader.runs(asked, caller.sees()).await?;
     Ok(Json(show::page(page.items.iter().map(show::run).collect(), limit, page.next)))
 }
 
@@ -54,17 +60,21 @@ pub(crate) fn status(query: &Query) -> Result<Option<Status>, Refusal> {
     query.parsed("status", "must be PENDING, RUNNING, COMPLETED, ERROR or CANCELLED", |text| Status::parse(&text.to_ascii_uppercase()))
 }
 
-pub(crate) async fn cancel(State(app): State<Arc<App>>, Ids((agent_id, run_id)): Ids<(String, String)>) -> Result<Json<Value>, Refusal> {
+pub(crate) async fn cancel(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Ids((agent_id, run_id)): Ids<(String, String)>,
+) -> Result<Json<Value>, Refusal> {
     let run_id = id(&run_id).filter(|_| !agent_id.contains('\0')).ok_or_else(|| app.no_run(&agent_id))?;
-    let answer = wish(&app, agent_id.clone(), run_id).await?.ok_or_else(|| app.no_run(&agent_id))?;
+    let answer = wish(&app, caller, agent_id.clone(), run_id).await?.ok_or_else(|| app.no_run(&agent_id))?;
     Ok(Json(json!({ "run_id": run_id, "status": answer.status, "cancel_requested": answer.cancel_requested })))
 }
 
 /// On a task of its own: a client that goes away half way does not keep the others from hearing of it.
-async fn wish(app: &Arc<App>, agent_id: String, run_id: Uuid) -> Result<Option<CancelAnswer>, Refusal> {
+async fn wish(app: &Arc<App>, caller: Caller, agent_id: String, run_id: Uuid) -> Result<Option<CancelAnswer>, Refusal> {
     let app = app.clone();
     let wishing = async move {
-        let answer = app.intake.cancel(&agent_id, run_id, None).await?;
+        let answer = app.intake.cancel(&agent_id, run_id, caller.sees()).await?;
         if let Some(answer) = answer.as_ref().filter(|answer| answer.cancel_requested) {
             app.signals.send(Signal::Cancel(run_id));
             app.signals.send(Signal::Advanced(run_id));

@@ -10,12 +10,13 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::edge::Ids;
 use crate::fields::Query;
 use crate::respond::{Fault, Refusal};
 use crate::{runs as run_routes, show};
 
-pub(crate) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<Value>, Refusal> {
+pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller, uri: Uri) -> Result<Json<Value>, Refusal> {
     let query = Query::of(&uri)?;
     // What Agno's client sends by default is what there is; anything else would be dropped silently.
     for (name, only) in [("page", "1"), ("sort_by", "created_at"), ("sort_order", "desc"), ("type", "agent"), ("session_name", "")] {
@@ -25,24 +26,25 @@ pub(crate) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<V
     }
     let limit = query.limit(20, 100)?;
     let agent_id = query.get("agent_id")?.or(query.get("component_id")?);
-    let page = app.reader.sessions(query.get("user_id")?, agent_id, query.cursor()?, limit, None).await?;
+    let page = app.reader.sessions(caller.instead_of(query.get("user_id")?), agent_id, query.cursor()?, limit, caller.sees()).await?;
     Ok(Json(show::page(page.items.iter().map(show::session).collect(), limit, page.next)))
 }
 
-pub(crate) async fn one(State(app): State<Arc<App>>, Ids(session_id): Ids<String>) -> Result<Json<Value>, Refusal> {
+pub(crate) async fn one(State(app): State<Arc<App>>, caller: Caller, Ids(session_id): Ids<String>) -> Result<Json<Value>, Refusal> {
     possible(&session_id)?;
-    let session = app.reader.session(&session_id, None).await?.ok_or(Refusal::SessionNotFound)?;
+    let session = app.reader.session(&session_id, caller.sees()).await?.ok_or(Refusal::SessionNotFound)?;
     Ok(Json(show::session(&session)))
 }
 
 /// A plain list, as Agno's client takes it; where there is more, the header `x-next-cursor` says so.
-pub(crate) async fn runs(State(app): State<Arc<App>>, Ids(session_id): Ids<String>, uri: Uri) -> Result<Response, Refusal> {
+pub(crate) async fn runs(State(app): State<Arc<App>>, caller: Caller, Ids(session_id): Ids<String>, uri: Uri) -> Result<Response, Refusal> {
     let query = Query::of(&uri)?;
     possible(&session_id)?;
     let (limit, cursor, status) = (query.limit(100, 100)?, query.cursor()?, run_routes::status(&query)?);
-    app.reader.session(&session_id, None).await?.ok_or(Refusal::SessionNotFound)?;
-    let asked = RunsQuery { session_id: Some(&session_id), user_id: query.get("user_id")?, status, cursor, limit, ..RunsQuery::default() };
-    let page = app.reader.runs(asked, None).await?;
+    app.reader.session(&session_id, caller.sees()).await?.ok_or(Refusal::SessionNotFound)?;
+    let asked =
+        RunsQuery { session_id: Some(&session_id), user_id: caller.instead_of(query.get("user_id")?), status, cursor, limit, ..RunsQuery::default() };
+    let page = app.reader.runs(asked, caller.sees()).await?;
     let runs: Vec<_> = page.items.iter().map(show_run).collect();
     let mut response = Json(runs).into_response();
     if let Some(next) = page.next.and_then(|next| HeaderValue::from_str(&next.0.to_string()).ok()) {
@@ -51,10 +53,14 @@ pub(crate) async fn runs(State(app): State<Arc<App>>, Ids(session_id): Ids<Strin
     Ok(response)
 }
 
-pub(crate) async fn run(State(app): State<Arc<App>>, Ids((session_id, run_id)): Ids<(String, String)>) -> Result<Json<Value>, Refusal> {
+pub(crate) async fn run(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Ids((session_id, run_id)): Ids<(String, String)>,
+) -> Result<Json<Value>, Refusal> {
     possible(&session_id)?;
-    let session = app.reader.session(&session_id, None).await?.ok_or(Refusal::SessionNotFound)?;
-    let run = run_routes::find(&app, &session.agent_id, &run_id, Some(&session_id)).await?;
+    let session = app.reader.session(&session_id, caller.sees()).await?.ok_or(Refusal::SessionNotFound)?;
+    let run = run_routes::find(&app, &caller, &session.agent_id, &run_id, Some(&session_id)).await?;
     Ok(Json(show_run(&run)))
 }
 
@@ -65,9 +71,9 @@ fn show_run(row: &RunRow) -> Value {
     run
 }
 
-pub(crate) async fn erase(State(app): State<Arc<App>>, Ids(session_id): Ids<String>) -> Result<StatusCode, Refusal> {
+pub(crate) async fn erase(State(app): State<Arc<App>>, caller: Caller, Ids(session_id): Ids<String>) -> Result<StatusCode, Refusal> {
     possible(&session_id)?;
-    match app.intake.erase(&session_id, None).await? {
+    match app.intake.erase(&session_id, caller.sees()).await? {
         Erased::Gone => {
             // A worker is to remove what its host has of it.
             app.signals.send(Signal::Work);

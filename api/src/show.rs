@@ -1,17 +1,13 @@
 //! Runs and sessions as clients see them (docs/API.md).
 
-use ::runs::{Event, Metrics, Tool};
+use ::runs::{Event, InputFile, Metrics, Tool};
 use adapters::{RunRow, SessionRow};
 use serde_json::{Map, Value, json};
 
 pub(crate) fn run(row: &RunRow) -> Value {
     let end = end(row.terminal.as_ref());
     let input = &row.submitted.input;
-    let files: Vec<_> = input
-        .files
-        .iter()
-        .map(|file| json!({ "id": file.sha256, "name": file.name, "filename": file.name, "media_type": file.media_type, "size": file.size, "sha256": file.sha256 }))
-        .collect();
+    let files: Vec<_> = input.files.iter().map(file).collect();
     let mut messages = vec![json!({ "role": "user", "content": input.message })];
     messages.extend(end.content.filter(|text| !text.is_empty()).map(|text| json!({ "role": "assistant", "content": text })));
     let mut run = Map::new();
@@ -44,6 +40,11 @@ pub(crate) fn run(row: &RunRow) -> Value {
         value.map(|value| put(key, value));
     }
     Value::Object(run)
+}
+
+/// What was attached, without its bytes.
+pub(crate) fn file(file: &InputFile) -> Value {
+    json!({ "id": file.sha256, "name": file.name, "filename": file.name, "media_type": file.media_type, "size": file.size, "sha256": file.sha256 })
 }
 
 /// What the terminal event says of the run.

@@ -37,12 +37,18 @@ async fn one_role_without_a_database() {
 #[tokio::test]
 async fn every_fault_of_the_environment_at_once() {
     let wrong = [("SANDLOG_PORT", "many".to_owned()), ("SANDLOG_AUTH", "key".into()), ("SANDLOG_LEASE_SECONDS", "-1".into())];
-    fails(&["up"], &wrong, &["SANDLOG_PORT: ", "SANDLOG_AUTH: ", "SANDLOG_LEASE_SECONDS: "]).await;
+    fails(&["up"], &wrong, &["SANDLOG_PORT: ", "SANDLOG_AUTH_KEYS: ", "SANDLOG_LEASE_SECONDS: "]).await;
 }
 
 #[tokio::test]
 async fn an_open_address_without_authentication() {
     fails(&["up"], &[("SANDLOG_HOST", "0.0.0.0".into())], &["SANDLOG_HOST: ", "loopback"]).await;
+}
+
+#[tokio::test]
+async fn authentication_that_is_half_set_up() {
+    let variables = [("SANDLOG_AUTH", "jwt".to_owned()), ("SANDLOG_AUTH_KEYS", "keys.toml".into()), ("SANDLOG_PORT", "x".into())];
+    fails(&["up"], &variables, &["SANDLOG_AUTH_JWKS: missing", "SANDLOG_AUTH_KEYS: it is for SANDLOG_AUTH=key", "SANDLOG_PORT: "]).await;
 }
 
 #[tokio::test]
@@ -63,6 +69,20 @@ async fn a_postgres_that_is_read_only() {
     for args in [&["up"][..], &["up", "--only", "api"], &["up", "--only", "worker"]] {
         fails(args, &urls, &["Postgres", "read-only"]).await;
     }
+}
+
+#[tokio::test]
+async fn a_table_that_another_build_left() {
+    let database = Database::create();
+    database
+        .rows("create schema sandlog; create table sandlog.hosts (host text, kind text, label text, seen_at timestamptz, primary key (host, kind))");
+    database.rows("grant all on schema sandlog to public; alter schema sandlog owner to sandlog_e2e_owner; alter table sandlog.hosts owner to sandlog_e2e_owner");
+    let urls = [("DATABASE_URL", database.functions_url()), ("DATABASE_MIGRATE_URL", database.owner_url())];
+    for args in [&["up"][..], &["up", "--only", "api"], &["up", "--only", "worker"]] {
+        fails(args, &urls, &["sandlog.hosts", "no key (host)", "SANDLOG_SCHEMA"]).await;
+    }
+    // And to those who may not migrate.
+    fails(&["up", "--only", "api"], &urls[..1], &["sandlog.hosts", "no key (host)"]).await;
 }
 
 #[tokio::test]

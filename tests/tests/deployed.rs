@@ -16,8 +16,10 @@ async fn a_submission_to_the_functions_url_is_rung_through_the_queue_to_the_work
         ("DatabaseUrl", database.functions_url()),
         ("DatabaseMigrateUrl", database.owner_url()),
         ("UrlAuth", "NONE".into()),
+        ("Auth", "none".into()),
         ("WorkerSeconds", "120".into()),
         ("DataDir", folder.path().join("data").display().to_string()),
+        ("Checkpoints", format!("file://{}", folder.path().join("checkpoints").display())),
         ("Runner", binaries::sandlog().with_file_name("sandlog-runner").display().to_string()),
     ];
     let emulator = Emulator::deploy(&parameters, folder.path()).await;

@@ -17,6 +17,7 @@ fn variables(database: &Database, folder: &Folder) -> Vec<(String, String)> {
         ("DATABASE_URL".into(), database.functions_url()),
         ("DATABASE_MIGRATE_URL".into(), database.owner_url()),
         ("SANDLOG_DATA_DIR".into(), folder.path().join("data").display().to_string()),
+        ("SANDLOG_CHECKPOINTS".into(), format!("file://{}", folder.path().join("checkpoints").display())),
         ("SANDLOG_AGENTS".into(), agents().display().to_string()),
     ]
 }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::expect_used, reason = "the message is what a failing test shows")]
 
+mod admission;
+mod auth;
 mod bad_input;
 mod cases;
 mod claude;

@@ -1,5 +1,6 @@
 //! `POST /agents/{agent}/runs`: from a body to a run that the log has, answered in the mode that was asked for.
 
+mod admit;
 mod body;
 mod check;
 mod fingerprint;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use ::runs::agents::Agent;
 use ::runs::{Event, Input, InputFile, Status, Submitted};
-use adapters::{Accepted, LogError, RunRow, Submission};
+use adapters::{Accepted, LogError, RunRow, Submission, Terms};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::{LOCATION, RETRY_AFTER};
@@ -23,6 +24,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::edge::Ids;
 use crate::render::Identity;
 use crate::respond::{Fault, Refusal};
@@ -35,14 +37,15 @@ const BODY_TIME: Duration = Duration::from_secs(120);
 const KEY: &str = "idempotency-key";
 const KEY_CHARACTERS: usize = 512;
 
-pub(crate) async fn submit(State(app): State<Arc<App>>, Ids(agent_id): Ids<String>, request: Request) -> Result<Response, Refusal> {
+pub(crate) async fn submit(State(app): State<Arc<App>>, caller: Caller, Ids(agent_id): Ids<String>, request: Request) -> Result<Response, Refusal> {
     let agent = app.agent(&agent_id)?.clone();
     let (headers, until) = (request.headers().clone(), request.extensions().get().copied());
     let body = tokio::time::timeout(BODY_TIME, body::read(request)).await.map_err(|_| Refusal::Slow)??;
-    let asked = check(body)?;
-    let key = key(&headers)?.map(|key| (key, fingerprint::fingerprint(&agent_id, &asked)));
+    let mut asked = check(body)?;
+    asked.user_id = caller.instead_of(asked.user_id.as_deref()).map(ToOwned::to_owned);
+    let key = admit::first(&app, key(&headers)).await?.map(|key| (key, fingerprint::fingerprint(&agent_id, &asked)));
     let (streamed, background) = (asked.stream, asked.background);
-    let accepted = accept(&app, submission(agent, asked, key)).await?;
+    let accepted = accept(&app, Submission { terms: admit::terms(&app.options), ..submission(agent, asked, key) }).await?;
     let location = location(&agent_id, &accepted);
     let mut response = match (streamed, background) {
         (true, _) => {
@@ -63,7 +66,7 @@ pub(crate) async fn submit(State(app): State<Arc<App>>, Ids(agent_id): Ids<Strin
 async fn accept(app: &Arc<App>, submission: Submission) -> Result<Accepted, Refusal> {
     let app = app.clone();
     let accepting = async move {
-        let accepted = app.intake.submit(submission).await?;
+        let accepted = app.intake.submit(submission).await.map_err(|refused| admit::told(refused, &app.options))?;
         app.ring(accepted.session).await;
         Ok::<_, Refusal>(accepted)
     };
@@ -79,7 +82,7 @@ fn submission(agent: Agent, asked: Asked, key: Option<(String, Vec<u8>)>) -> Sub
         sha256: file.sha256.clone(),
     };
     let input = Input { message, files: attachments.iter().map(file).collect(), metadata, output_schema };
-    Submission { session_id, user_id, submitted: Submitted { agent, input, requeued_from: None }, attachments, key }
+    Submission { session_id, user_id, submitted: Submitted { agent, input, requeued_from: None }, attachments, key, terms: Terms::default() }
 }
 
 fn key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {

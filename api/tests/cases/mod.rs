@@ -1,4 +1,8 @@
+mod admission;
+mod auth;
 mod bodies;
+mod cursors;
+mod queue;
 mod reading;
 mod refusals;
 mod sockets;

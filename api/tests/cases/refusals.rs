@@ -165,18 +165,6 @@ async fn another_scope_or_other_input_under_a_key_is_409() {
 }
 
 #[tokio::test]
-async fn a_session_of_another_owner_comes_before_a_full_queue() {
-    let stage = Stage::new();
-    stage.accepted(&[("message", "x"), ("session_id", "s"), ("user_id", "ann")]).await;
-    stage.memory.limit_queue(1);
-    let answer = stage.form(&[("message", "x"), ("session_id", "s")]).await;
-    assert_eq!((answer.status, answer.detail().as_str()), (StatusCode::NOT_FOUND, "Session not found"));
-    let answer = stage.form(&[("message", "x")]).await;
-    assert_eq!((answer.status, answer.detail().as_str()), (StatusCode::TOO_MANY_REQUESTS, "Job queue is full"));
-    assert!(answer.headers.contains_key("retry-after"));
-}
-
-#[tokio::test]
 async fn every_answer_is_json_with_a_request_id() {
     let stage = Stage::new();
     for (method, path, status) in [

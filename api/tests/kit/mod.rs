@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use adapters::memory::Memory;
 use adapters::signals::{LocalSignals, NoRing};
+use adapters::{Accepted, CancelAnswer, Erased, Health, Intake, Refused, Signal, Signals, Submission, Terms};
 use adapters::{ClaimRequest, Cursor, Driver, Finish, Holding, LogError, Page, Place, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
-use adapters::{Health, Signal, Signals};
+use api::auth::Auth;
 use api::{Options, Parts};
 use async_trait::async_trait;
 use axum::Router;
@@ -94,8 +95,51 @@ impl Reader for Watched {
     }
 }
 
+/// What is wrong with the log, as the case wants it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Broken {
+    Missing,
+    Differs,
+}
+
+/// An intake that refuses as a log does that is not what this build needs.
+pub(crate) struct Gate {
+    memory: Arc<Memory>,
+    pub(crate) broken: Mutex<Option<Broken>>,
+}
+
+impl Gate {
+    fn open(&self) -> Result<&Memory, LogError> {
+        match *self.broken.lock().unwrap() {
+            None => Ok(&self.memory),
+            Some(Broken::Missing) => Err(LogError::Missing("relation \"secret\" does not exist".into())),
+            Some(Broken::Differs) => Err(LogError::Differs("The table sandlog.runs differs".into())),
+        }
+    }
+}
+
+#[async_trait]
+impl Intake for Gate {
+    async fn submit(&self, submission: Submission) -> Result<Accepted, Refused> {
+        self.open()?.submit(submission).await
+    }
+
+    async fn fit(&self, terms: Terms) -> Result<(), Refused> {
+        self.open()?.fit(terms).await
+    }
+
+    async fn cancel(&self, agent_id: &str, run_id: Uuid, scope: Scope<'_>) -> Result<Option<CancelAnswer>, LogError> {
+        self.memory.cancel(agent_id, run_id, scope).await
+    }
+
+    async fn erase(&self, session_id: &str, scope: Scope<'_>) -> Result<Erased, LogError> {
+        self.memory.erase(session_id, scope).await
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct Stage {
+    pub(crate) gate: Arc<Gate>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) reader: Arc<Watched>,
     pub(crate) signals: Arc<LocalSignals>,
@@ -109,6 +153,15 @@ impl Stage {
     }
 
     pub(crate) fn with(options: Options) -> Self {
+        Self::made(options, Auth::none())
+    }
+
+    /// Behind authentication.
+    pub(crate) fn guarded(auth: Auth) -> Self {
+        Self::made(Options::default(), auth)
+    }
+
+    fn made(options: Options, auth: Auth) -> Self {
         let (memory, signals) = (Arc::new(Memory::new()), Arc::new(LocalSignals::default()));
         let reader = Arc::new(Watched {
             memory: memory.clone(),
@@ -119,16 +172,19 @@ impl Stage {
             down: AtomicBool::new(false),
             panics: AtomicBool::new(false),
         });
+        let gate = Arc::new(Gate { memory: memory.clone(), broken: Mutex::default() });
         let parts = Parts {
-            intake: memory.clone(),
+            intake: gate.clone(),
+            queue: memory.clone(),
             reader: reader.clone(),
             signals: signals.clone(),
             ring: Arc::new(NoRing),
             agents: Arc::new(agents()),
+            auth: Arc::new(auth),
             options,
         };
         let router = api::router(parts.clone());
-        Self { memory, reader, signals, parts, router }
+        Self { gate, memory, reader, signals, parts, router }
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Open {

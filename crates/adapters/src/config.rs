@@ -3,7 +3,6 @@
 //! Each program has a `config` of its own that says which variables it reads; here is what they have in common.
 
 use std::fmt::Display;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -71,19 +70,6 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         self.text("AWS_LAMBDA_RUNTIME_API").is_some()
     }
 
-    /// `SANDLOG_AUTH`. `listens` is the address of a listener; a function is reached only through what stands before it, which asks for IAM.
-    pub fn authentication(&mut self, listens: Option<IpAddr>) {
-        match (self.text("SANDLOG_AUTH").as_deref(), listens) {
-            (None | Some("none"), None) => {}
-            (None | Some("none"), Some(host)) if host.is_loopback() => {}
-            (None | Some("none"), Some(host)) => self.fault(format!(
-                "SANDLOG_HOST: {host} is not a loopback address, and without authentication (SANDLOG_AUTH is `none`) anybody who reaches it could run agents"
-            )),
-            (Some(other @ ("key" | "jwt")), _) => self.fault(format!("SANDLOG_AUTH: `{other}` is not in this release; it has `none`, on loopback")),
-            (Some(other), _) => self.fault(format!("SANDLOG_AUTH: `{other}` is not a way to authenticate; this release has `none`")),
-        }
-    }
-
     /// `DATABASE_URL` and `DATABASE_MIGRATE_URL`.
     pub fn database(&mut self) -> Option<Database> {
         let owner_url = self.text("DATABASE_MIGRATE_URL");
@@ -127,6 +113,11 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             _ => self.fault(format!("SANDLOG_CHECKPOINTS: `{value}` is not of the form file:///FOLDER")),
         }
         None
+    }
+
+    /// `SANDLOG_QUEUE_LIMIT`: how many runs may wait; 0 is any number.
+    pub fn queue_limit(&mut self) -> Option<u32> {
+        u32::try_from(self.within("SANDLOG_QUEUE_LIMIT", 10_000, 0, u64::from(u32::MAX))).ok().filter(|limit| *limit > 0)
     }
 
     /// `SANDLOG_QUEUE_URL`: the SQS queue that rings workers that are functions.

@@ -1,6 +1,7 @@
 //! How runs reach the world, for both functions.
 //!
-//! The ports, one per kind of user: [`Intake`] accepts, cancels and erases; [`Reader`] shows; [`Driver`] claims and appends; [`Signals`] wakes, and
+//! The ports, one per kind of user: [`Intake`] accepts, cancels and erases; [`Reader`] shows; [`Driver`] claims and appends; [`queue::Queue`] is what operators
+//! see; [`Signals`] wakes, and
 //! [`Ring`] calls workers that are functions. Behind them stand [`postgres`] (the log itself), [`memory`] (for tests; one conformance suite runs over both)
 //! and [`sqs`]. [`config`] and [`program`] are what every program that is wired from these reads and does at its start.
 //!
@@ -13,11 +14,12 @@ pub mod memory;
 mod ports;
 pub mod postgres;
 pub mod program;
+pub mod queue;
 pub mod signals;
 pub mod sqs;
 
 pub use ports::{
     Accepted, AppendError, Attachment, CancelAnswer, Claim, ClaimRequest, Cursor, Driver, Erased, Finish, Health, Holding, HostSeen, Intake,
-    LogError, Notice, PAGE_BYTES, Page, Place, Reader, Ready, Refused, RunPage, RunRow, RunsQuery, Scope, SessionRow, Submission, WaitingFor,
+    LogError, Notice, PAGE_BYTES, Page, Place, Reader, Ready, Refused, RunPage, RunRow, RunsQuery, Scope, SessionRow, Submission, Terms, WaitingFor,
 };
 pub use signals::{Ring, Signal, Signals};

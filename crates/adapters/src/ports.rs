@@ -10,7 +10,13 @@ use uuid::Uuid;
 pub enum LogError {
     #[error("the log cannot be reached")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The schema or a table is not what this build needs, or the server is a read-only standby.
+    /// There is no log, or none that can be written: the schema, a table or a function is not there, or the server is a read-only standby.
+    #[error("there is no log that can be written: {0}")]
+    Missing(String),
+    /// A table is not what this build needs; the text names it and says what to do.
+    #[error("{0}")]
+    Differs(String),
+    /// It cannot be used as it was asked to: what was configured is wrong, or not allowed.
     #[error("the log cannot take this: {0}")]
     Unfit(String),
     #[error("the log holds what this build cannot read: {0}")]
@@ -26,6 +32,16 @@ pub struct Submission {
     pub attachments: Vec<Attachment>,
     /// `Idempotency-Key` and the fingerprint of what the client sent.
     pub key: Option<(String, Vec<u8>)>,
+    pub terms: Terms,
+}
+
+/// What only the log can see to when it accepts a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// How many runs may wait for their first claim. `None`: any number. Those that are accepted at the same moment do not see each other.
+    pub queue_limit: Option<u32>,
+    /// Only one host can read the checkpoints, so nothing is accepted while workers of more than one live.
+    pub one_host: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +70,8 @@ pub enum Refused {
     SessionNotFound,
     #[error("Job queue is full")]
     QueueFull,
+    #[error("workers of several hosts live, and only one can read the checkpoints")]
+    ManyHosts,
     #[error("Idempotency-Key belongs to a different submission scope")]
     KeyScope,
     #[error("Idempotency-Key already has different input or options")]
@@ -85,6 +103,8 @@ pub type Scope<'a> = Option<Option<&'a str>>;
 pub trait Intake: Send + Sync {
     /// One round trip, one commit: the run is accepted when this returns.
     async fn submit(&self, submission: Submission) -> Result<Accepted, Refused>;
+    /// Whether a submission could be accepted at all, whatever it is.
+    async fn fit(&self, terms: Terms) -> Result<(), Refused>;
     /// Puts the wish into the log, and the end too where nothing can be running. `None`: no such run of that agent.
     async fn cancel(&self, agent_id: &str, run_id: Uuid, scope: Scope<'_>) -> Result<Option<CancelAnswer>, LogError>;
     async fn erase(&self, session_id: &str, scope: Scope<'_>) -> Result<Erased, LogError>;

@@ -27,6 +27,17 @@ pub(crate) enum Command {
         #[arg(long)]
         session: Option<String>,
     },
+    /// Make a key for SANDLOG_AUTH=key: what the file of keys says of it on standard output, and the key itself, once, on standard error
+    Key {
+        /// What the key is called, and whose it is unless --user says so
+        name: String,
+        /// What it allows: agents:read, agents:run, agents:AGENT:run, sessions:read, sessions:delete, agent_os:admin
+        #[arg(long, required = true)]
+        scope: Vec<String>,
+        /// The user that it speaks for
+        #[arg(long)]
+        user: Option<String>,
+    },
     #[command(flatten)]
     Ask(Ask),
 }

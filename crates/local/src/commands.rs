@@ -9,6 +9,7 @@ use crate::cli::{Ask, Command};
 use crate::client::{Accepted, Client, ClientError, Ending, Screen};
 use crate::config::Config;
 use crate::faults::Fault;
+use crate::key;
 use crate::run::{self, Turn};
 use crate::up;
 
@@ -27,6 +28,10 @@ pub(crate) async fn execute(command: Command) -> Result<ExitCode, Fault> {
             let turn = Turn { agent: &agent, message: &message, session: session.as_deref() };
             Ok(code(run::run(&config, &turn).await?))
         }
+        Command::Key { name, scope, user } => {
+            key::make(&name, &scope, user.as_deref())?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Ask(request) => Ok(ask(&server(variable)?, request).await?),
     }
 }
@@ -34,7 +39,7 @@ pub(crate) async fn execute(command: Command) -> Result<ExitCode, Fault> {
 fn server(variable: impl Fn(&str) -> Option<String>) -> Result<Client, ClientError> {
     let given = |name: &str| variable(name).filter(|value| !value.is_empty());
     let here = || format!("http://127.0.0.1:{}", given("SANDLOG_PORT").unwrap_or_else(|| "7777".into()));
-    Client::new(&given("SANDLOG_URL").unwrap_or_else(here))
+    Client::new(&given("SANDLOG_URL").unwrap_or_else(here), given("SANDLOG_TOKEN").as_deref())
 }
 
 /// The commands that are requests to a server.

@@ -11,7 +11,13 @@
 //! | `SANDLOG_AGENTS` | infra/agents.toml | the registered agents |
 //! | `SANDLOG_CHECKPOINTS` | DATA/checkpoints | where checkpoints are kept: `file:///FOLDER` |
 //! | `SANDLOG_QUEUE_URL` | none | the SQS queue that rings workers that are functions |
-//! | `SANDLOG_AUTH` | none | who may ask: `none` |
+//! | `SANDLOG_QUEUE_LIMIT` | 10000 | how many runs may wait for a worker before submissions are refused; 0: any number |
+//! | `SANDLOG_AUTH` | none | who may ask: `none` (on loopback), `key`, `jwt` |
+//! | `SANDLOG_AUTH_KEYS` | | `key`: the file of keys |
+//! | `SANDLOG_AUTH_JWKS` | | `jwt`: the file or the https:// address of the issuer's public keys |
+//! | `SANDLOG_AUTH_JWT_SECRET` | | `jwt`: the secret that tokens are signed with, instead |
+//! | `SANDLOG_AUTH_AUDIENCE` | any | `jwt`: the audience that a token must name |
+//! | `SANDLOG_AUTH_ISSUER` | any | `jwt`: the issuer that a token must name |
 //! | `SANDLOG_LEASE_SECONDS` | 15 | how long a silent worker keeps a session |
 //! | `SANDLOG_WORKERS` | 8 | how many runs this process drives at a time |
 //! | `SANDLOG_WAIT_SECONDS` | 25 | how long a foreground submission waits for its result |
@@ -20,6 +26,7 @@
 //! | `SANDLOG_EGRESS` | beside `sandlog` | the program `sandlog-egress`, which reads variables of its own (see `.env.sample`) |
 //! | `SANDLOG_POSTGRES_BIN` | looked for | the folder with `initdb` and `postgres` |
 //! | `SANDLOG_URL` | http://127.0.0.1:SANDLOG_PORT | the server that `submit`, `follow`, `cancel` and `runs` ask |
+//! | `SANDLOG_TOKEN` | none | the key or token that `run` and these send |
 //! | `SANDLOG_LOG` | warn,info for our own | what is logged to standard error, as `RUST_LOG` |
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -27,6 +34,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use adapters::config::{Faults, Variables};
+use api::auth::Settings;
 
 use crate::cli::Role;
 
@@ -45,6 +53,10 @@ pub(crate) struct Config {
     pub(crate) workers: usize,
     pub(crate) wait: Duration,
     pub(crate) queue: Option<String>,
+    pub(crate) auth: Settings,
+    /// What `run` sends to the server that it finds or makes.
+    pub(crate) token: Option<String>,
+    pub(crate) queue_limit: Option<u32>,
     pub(crate) runner: Option<PathBuf>,
     pub(crate) tools: Option<PathBuf>,
     pub(crate) egress: Option<PathBuf>,
@@ -66,7 +78,8 @@ impl Config {
         let mut from = Variables::new(get);
         let host = from.parsed("SANDLOG_HOST", IpAddr::V4(Ipv4Addr::LOCALHOST), "an IP address");
         let port = from.parsed("SANDLOG_PORT", 7777, "a port number");
-        from.authentication(Some(host));
+        // A worker alone serves nobody.
+        let auth = if only == Some(Role::Worker) { Settings::none() } else { Settings::read(&mut from, Some(host)) };
         let database = match from.database() {
             Some(given) => Database::Given { migrate_url: given.owner_url.unwrap_or_else(|| given.url.clone()), url: given.url },
             None => {
@@ -90,6 +103,9 @@ impl Config {
             workers: usize::try_from(from.within("SANDLOG_WORKERS", 8, 1, 1000)).unwrap_or(8),
             wait: Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600)),
             queue: from.queue(),
+            auth,
+            token: from.text("SANDLOG_TOKEN"),
+            queue_limit: from.queue_limit(),
             runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
             tools: from.text("SANDLOG_TOOLS").map(PathBuf::from),
             egress: from.text("SANDLOG_EGRESS").map(PathBuf::from),
@@ -124,11 +140,11 @@ mod tests {
             &[
                 ("SANDLOG_PORT", "70000"),
                 ("SANDLOG_LEASE_SECONDS", "0"),
-                ("SANDLOG_AUTH", "jwt"),
+                ("SANDLOG_AUTH", "token"),
                 ("SANDLOG_SCHEMA", "a;b"),
                 ("SANDLOG_CHECKPOINTS", "s3://bucket"),
             ],
-            Some(Role::Worker),
+            Some(Role::Api),
         )
         .expect_err("faults")
         .to_string();
@@ -141,6 +157,13 @@ mod tests {
     fn an_open_address_without_authentication_is_refused() {
         assert!(read(&[("SANDLOG_HOST", "0.0.0.0")], None).is_err());
         assert!(read(&[("SANDLOG_HOST", "::1")], None).is_ok());
+    }
+
+    #[test]
+    fn a_worker_alone_needs_no_keys_of_clients() {
+        let variables = [("DATABASE_URL", "postgres://a"), ("SANDLOG_AUTH", "key")];
+        assert!(read(&variables, Some(Role::Worker)).is_ok());
+        assert!(read(&variables, Some(Role::Api)).is_err());
     }
 
     #[test]

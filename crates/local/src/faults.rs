@@ -34,6 +34,10 @@ pub(crate) enum Fault {
     Log { place: String, cause: String },
     #[error("sandboxes cannot be made here: {0}")]
     Sandboxes(String),
+    #[error("requests cannot be authenticated: {0}")]
+    Auth(#[source] io::Error),
+    #[error("{}", .0.join("\n  "))]
+    Key(Vec<String>),
     #[error("{what} ended: {cause}")]
     Ended { what: &'static str, cause: String },
     #[error(transparent)]

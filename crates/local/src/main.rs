@@ -10,6 +10,7 @@ mod client;
 mod commands;
 mod config;
 mod faults;
+mod key;
 mod postgres;
 mod random;
 mod run;

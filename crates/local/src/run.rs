@@ -59,7 +59,7 @@ async fn find(config: &Config) -> Result<Where, Fault> {
             return Ok(Where::Here(held));
         }
         if let Some(url) = beacon::announced(&config.data) {
-            let client = Client::new(&url)?;
+            let client = Client::new(&url, config.token.as_deref())?;
             if client.healthy().await {
                 return Ok(Where::There(client));
             }
@@ -87,7 +87,7 @@ async fn alone(config: &Config, held: Held, turn: &Turn<'_>) -> Result<Ending, F
         started = Stack::start(&config, None, Some(held)) => started?,
         () = orders.next() => return Ok(Ending::Cancelled),
     };
-    let client = Client::new(stack.url.as_deref().unwrap_or_default())?;
+    let client = Client::new(stack.url.as_deref().unwrap_or_default(), config.token.as_deref())?;
     let ended = tokio::select! {
         ended = show(&client, turn, &mut orders) => ended.map_err(Fault::from),
         fault = stack.ended() => Err(fault),

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::auth::Auth;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -37,7 +38,7 @@ impl Stack {
     /// Starts the roles of this process (`None`: both). `held` is the data folder's lock where the caller has it already.
     pub(crate) async fn start(config: &Config, only: Option<Role>, held: Option<Held>) -> Result<Stack, Fault> {
         let (serves, drives) = (only != Some(Role::Worker), only != Some(Role::Api));
-        let agents = wiring::agents(&config.agents)?;
+        let (agents, auth) = (wiring::agents(&config.agents)?, wiring::auth(config)?);
         let listener = if serves { Some(listen(config.listen).await?) } else { None };
         let held = take(config, only, held)?;
         let sandboxes = if drives { wiring::sandboxes(config).await? } else { Vec::new() };
@@ -73,15 +74,15 @@ impl Stack {
             stack.part("the worker", worker);
         }
         if let Some(listener) = listener {
-            stack.serve(listener, &log, agents, config)?;
+            stack.serve(listener, &log, agents, auth, config)?;
         }
         Ok(stack)
     }
 
-    fn serve(&mut self, listener: TcpListener, log: &Log, agents: wiring::Registered, config: &Config) -> Result<(), Fault> {
+    fn serve(&mut self, listener: TcpListener, log: &Log, agents: wiring::Registered, auth: Arc<Auth>, config: &Config) -> Result<(), Fault> {
         let address = listener.local_addr().map_err(|cause| Fault::Port { address: config.listen, cause })?;
         let url = format!("http://{address}");
-        self.part("the HTTP API", wiring::api(listener, log, agents, config, self.ordered()));
+        self.part("the HTTP API", wiring::api(listener, log, agents, auth, config, self.ordered()));
         self.url = Some(url);
         Ok(())
     }

@@ -6,9 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use adapters::program::chain;
+use adapters::queue::Queue;
 use adapters::signals::{LocalSignals, NoRing};
 use adapters::sqs::{Sending, Sqs};
 use adapters::{Driver, Intake, LogError, Reader, Ring, Signals};
+use api::auth::Auth;
 use runs::agents::Agents;
 use tokio::net::TcpListener;
 use worker::sandbox::Sandboxes;
@@ -26,6 +28,7 @@ pub(crate) struct Log {
     pub(crate) intake: Arc<dyn Intake>,
     pub(crate) reader: Arc<dyn Reader>,
     pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) queue: Arc<dyn Queue>,
     pub(crate) signals: Arc<dyn Signals>,
     pub(crate) ring: Arc<dyn Ring>,
 }
@@ -36,6 +39,11 @@ pub(crate) fn agents(file: &Path) -> Result<Registered, Fault> {
     let agents = runs::agents::parse(&text);
     let refused = |faults: Vec<runs::agents::Fault>| faults.iter().map(ToString::to_string).collect();
     agents.map(Arc::new).map_err(|faults| Fault::Agents { file: file.to_owned(), reasons: refused(faults) })
+}
+
+/// Who may ask the api of this process.
+pub(crate) fn auth(config: &Config) -> Result<Arc<Auth>, Fault> {
+    Auth::new(&config.auth).map(Arc::new).map_err(Fault::Auth)
 }
 
 /// Brings the schema up to date and connects.
@@ -56,6 +64,8 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
             tracing::info!(%why, "the schema was not migrated; it is what this build needs");
             log
         }
+        // It may not be migrated either, but that is not what is wrong.
+        (Err(LogError::Unfit(_)), Some(Err(cause @ LogError::Differs(_)))) => return Err(unfit(cause)),
         (Err(cause), _) => return Err(unfit(cause)),
         (Ok(()), None) => return Err(Fault::Log { place: place(url), cause: "not tried".into() }),
     };
@@ -66,7 +76,7 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
         Some(url) => Arc::new(Sqs::connect(url, Sending::Behind).await),
         None => Arc::new(NoRing),
     };
-    Ok(Log { intake: log.clone(), reader: log.clone(), driver: log, signals: Arc::new(LocalSignals::default()), ring })
+    Ok(Log { intake: log.clone(), reader: log.clone(), queue: log.clone(), driver: log, signals: Arc::new(LocalSignals::default()), ring })
 }
 
 /// The sandboxes that this host can make; none at all is a fault.
@@ -117,16 +127,22 @@ pub(crate) fn api(
     listener: TcpListener,
     log: &Log,
     agents: Registered,
+    auth: Arc<Auth>,
     config: &Config,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> impl Future<Output = Result<(), String>> + Send + 'static {
+    // With a Postgres of its own it is the one host.
+    let alone = !config.checkpoints_by_default || config.database == Database::Embedded;
+    let checkpoints = if alone { api::Checkpoints::Named } else { api::Checkpoints::OneHost(config.checkpoints.clone()) };
     let parts = api::Parts {
         intake: log.intake.clone(),
         reader: log.reader.clone(),
         signals: log.signals.clone(),
         ring: log.ring.clone(),
+        queue: log.queue.clone(),
         agents,
-        options: api::Options { wait_limit: config.wait, ..api::Options::default() },
+        auth,
+        options: api::Options { wait_limit: config.wait, queue_limit: config.queue_limit, checkpoints, ..api::Options::default() },
     };
     async move { api::serve(listener, parts, shutdown).await.map_err(|cause| chain(&cause)) }
 }

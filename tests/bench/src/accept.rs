@@ -14,7 +14,8 @@ const BODY: &str = "message=say+hi&background=true&stream=false";
 
 pub(crate) async fn run() {
     title("accept: submissions a second over HTTP, one api process, durable commits (aim: 0.7 of the same call by pgbench at 32 clients)");
-    let deployment = Deployment::start(Shape::Apart { apis: 1, workers: 0 }).await;
+    // With a limit, which is looked at each time, and room for all that come.
+    let deployment = Deployment::with(Shape::Apart { apis: 1, workers: 0 }, &[("SANDLOG_QUEUE_LIMIT", "100000000")]).await;
     let database = deployment.database.as_ref().expect("a database");
     database.rows(include_str!("../sql/tables.sql"));
     let http = deployment.http();

@@ -47,7 +47,7 @@ async fn submit(log: &Postgres) -> uuid::Uuid {
     let text = "[agents.echo]\nharness = \"command\"\nnetwork = \"none\"\ncommand = [\"true\"]\n";
     let agent = runs::agents::parse(text).expect("an agent").remove("echo").expect("echo");
     let submitted = Submitted { agent, input: Input { message: "x".into(), ..Input::default() }, requeued_from: None };
-    let submission = Submission { session_id: None, user_id: None, submitted, attachments: Vec::new(), key: None };
+    let submission = Submission { session_id: None, user_id: None, submitted, attachments: Vec::new(), key: None, terms: adapters::Terms::default() };
     log.submit(submission).await.expect("accepted").run_id
 }
 

@@ -179,3 +179,81 @@ async fn a_link_on_the_way_to_what_is_kept_leads_nowhere() {
     checkpoints.restore(&id, &to).unwrap();
     assert!(!to.home.join(".claude").exists());
 }
+
+/// All below a folder, with what is in the files.
+fn all(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let (mut found, mut waiting) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(at) = waiting.pop() {
+        for path in fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()) {
+            let meta = fs::symlink_metadata(&path).unwrap();
+            if meta.is_dir() {
+                waiting.push(path.clone());
+            }
+            found.push((path.clone(), if meta.is_file() { fs::read(&path).unwrap() } else { Vec::new() }));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A tar of a few entries of every kind, with names that a hostile worker would give.
+fn archive(entries: &[(usize, usize, usize)]) -> Vec<u8> {
+    const NAMES: [&str; 8] = ["workspace/a", "workspace/a/b", "workspace", "workspace/../../x", "/x", "home/.claude", "workspace/link/x", "x"];
+    const KINDS: [tar::EntryType; 6] = [
+        tar::EntryType::Regular,
+        tar::EntryType::Directory,
+        tar::EntryType::Symlink,
+        tar::EntryType::Link,
+        tar::EntryType::Fifo,
+        tar::EntryType::XHeader,
+    ];
+    let mut bytes = Vec::new();
+    for (name, kind, link) in entries {
+        let kind = KINDS[kind % KINDS.len()];
+        let mut header = tar::Header::new_gnu();
+        let content: &[u8] = if kind == tar::EntryType::Regular { b"outside?" } else { b"" };
+        let name = NAMES[name % NAMES.len()].as_bytes();
+        // As bytes: the library refuses to write some of these names.
+        header.as_mut_bytes()[..name.len()].copy_from_slice(name);
+        let link = ["..", "../outside", "/", "workspace/a", "../../outside/file"][link % 5].as_bytes();
+        header.as_mut_bytes()[157..157 + link.len()].copy_from_slice(link);
+        header.set_entry_type(kind);
+        header.set_mode(0o7777);
+        header.set_size(content.len() as u64);
+        header.set_cksum();
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(content);
+        bytes.resize(bytes.len().next_multiple_of(512), 0);
+    }
+    bytes.extend([0; 1024]);
+    bytes
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(300))]
+    #[test]
+    fn no_checkpoint_makes_its_reader_panic_or_reaches_outside(
+        entries in proptest::collection::vec((0usize..8, 0usize..6, 0usize..5), 0..6), packed in proptest::prelude::any::<bool>(),
+        changes in proptest::collection::vec((proptest::prelude::any::<proptest::sample::Index>(), proptest::prelude::any::<u8>()), 0..6),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let (outside, root) = (folder.path().join("outside"), folder.path().join("sandbox"));
+        fs::create_dir_all(&outside).unwrap();
+        fs::create_dir_all(root.join("workspace")).unwrap();
+        fs::write(outside.join("file"), "untouched").unwrap();
+        let mut bytes = archive(&entries);
+        let change = |bytes: &mut Vec<u8>| changes.iter().filter(|_| !bytes.is_empty()).map(|(at, byte)| (at.index(bytes.len()), *byte)).collect::<Vec<_>>();
+        if !packed {
+            change(&mut bytes).into_iter().for_each(|(at, byte)| bytes[at] = byte);
+        }
+        let mut compressed = zstd::encode_all(bytes.as_slice(), 1).unwrap();
+        if packed {
+            change(&mut compressed).into_iter().for_each(|(at, byte)| compressed[at] = byte);
+        }
+        // Whether it is taken or refused.
+        let _ = super::pack::unpack(compressed.as_slice(), &root, &["workspace"]);
+        proptest::prop_assert_eq!(all(&outside), vec![(outside.join("file"), b"untouched".to_vec())]);
+        let beside: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        proptest::prop_assert_eq!(beside.len(), 2, "{:?}", beside);
+    }
+}

@@ -1,5 +1,5 @@
-//! The harness `command`: reads the message on its standard input; each line it prints is a frame; exit code 0 is success, else the end of its
-//! standard error is the error.
+//! The harness `command`: reads the message on its standard input; each line it prints is a frame; exit code 0 is success, else that code and the end
+//! of its standard error are the error.
 
 use runs::{Frame, Metrics, visible};
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ impl Parser for Command {
     fn judge(&self, exit: &Exit) -> Judged {
         let outcome = match exit.code {
             Some(0) => Ok(None),
-            _ => Err((self.error.or(format!("the command ended with {}", exit::how(exit))), "command_failed".into())),
+            _ => Err((self.error.after(format!("the command ended with {}", exit::how(exit))), "command_failed".into())),
         };
         Judged { outcome, metrics: Metrics::default() }
     }

@@ -17,9 +17,9 @@ impl Tail {
         self.0.drain(..cut);
     }
 
-    /// It, or `how` the program ended where it said nothing.
-    pub(super) fn or(&self, how: String) -> String {
+    /// How the program ended, and what it said of it.
+    pub(super) fn after(&self, how: String) -> String {
         let said = self.0.trim();
-        if said.is_empty() { how } else { self.0.trim_end().into() }
+        if said.is_empty() { how } else { format!("{how}: {said}") }
     }
 }

@@ -122,7 +122,14 @@ impl Stage {
         );
         let agent = parse(&text).unwrap()["a"].clone();
         let submitted = Submitted { agent, input: Input::default(), requeued_from: None };
-        let submission = Submission { session_id: Some(session.into()), user_id: None, submitted, attachments: Vec::new(), key: None };
+        let submission = Submission {
+            session_id: Some(session.into()),
+            user_id: None,
+            submitted,
+            attachments: Vec::new(),
+            key: None,
+            terms: adapters::Terms::default(),
+        };
         self.memory.submit(submission).await.unwrap()
     }
 
@@ -171,6 +178,35 @@ async fn a_message_with_nothing_to_do_is_done_with() {
     let known = [held.session, Uuid::new_v4()].map(|session| message(format!("{{\"session\":\"{session}\"}}")));
     assert!(stage.worker.batch(bodies.chain(known).collect(), Time::UNKNOWN).await.is_empty());
     assert_eq!(stage.kinds(&held).await, ["run.submitted", "run.claimed"]);
+}
+
+#[test]
+fn no_message_makes_the_worker_panic_or_come_to_a_stop() {
+    use proptest::prelude::*;
+    let json = "[\\[\\]{}:,\"0-9a-z \\\\-]{0,30}";
+    let body = prop_oneof![
+        ".{0,40}".boxed(),
+        json.boxed(),
+        json.prop_map(|value| format!("{{\"session\":{value}}}")).boxed(),
+        ("[0-9a-f-]{30,38}", ".{0,5}").prop_map(|(id, more)| format!("{{\"session\":\"{id}\"{more}}}")).boxed(),
+        (1usize..400).prop_map(|deep| "[".repeat(deep)).boxed(),
+    ];
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(16) });
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let result = runner.run(&prop::collection::vec(body, 1..10), |bodies| {
+        let again = runtime.block_on(async {
+            let stage = Stage::new();
+            let messages = bodies.into_iter().enumerate().map(|(n, body)| Message { id: n.to_string(), body });
+            let run = stage.accept("s", 10).await;
+            let ring = Message { id: "ring".into(), body: format!("{{\"session\":\"{}\"}}", run.session) };
+            let again = stage.worker.batch(messages.chain([ring]).collect(), Time::UNKNOWN).await;
+            assert_eq!(stage.kinds(&run).await, ENDED, "the one that is a ring is heard among them");
+            again
+        });
+        prop_assert!(again.is_empty(), "{:?}", again);
+        Ok(())
+    });
+    result.unwrap();
 }
 
 #[tokio::test]

@@ -4,12 +4,13 @@ use uuid::Uuid;
 
 use super::Memory;
 use super::state::{Binding, Key, RunEntry, Session, State};
-use crate::{Accepted, CancelAnswer, Erased, Intake, LogError, Refused, Scope, Submission};
+use crate::{Accepted, CancelAnswer, Erased, Intake, LogError, Refused, Scope, Submission, Terms};
 
 #[async_trait]
 impl Intake for Memory {
     async fn submit(&self, submission: Submission) -> Result<Accepted, Refused> {
         let mut state = self.state();
+        state.fit(submission.terms, self.now())?;
         if let Some((key, fingerprint)) = &submission.key
             && let Some(known) = state.keys.get(key)
         {
@@ -17,6 +18,10 @@ impl Intake for Memory {
         }
         state.may_accept(&submission)?;
         Ok(state.accept(submission, self.now()))
+    }
+
+    async fn fit(&self, terms: Terms) -> Result<(), Refused> {
+        self.state().fit(terms, self.now())
     }
 
     async fn cancel(&self, agent_id: &str, run_id: Uuid, scope: Scope<'_>) -> Result<Option<CancelAnswer>, LogError> {
@@ -45,7 +50,15 @@ impl Intake for Memory {
     }
 }
 
+/// A host that is silent for longer is not alive.
+const ALIVE: i64 = 30_000;
+
 impl State {
+    fn fit(&self, terms: Terms, now: i64) -> Result<(), Refused> {
+        let hosts = self.hosts.values().filter(|host| host.seen_at > now - ALIVE).count();
+        if terms.one_host && hosts > 1 { Err(Refused::ManyHosts) } else { Ok(()) }
+    }
+
     /// What a known key leads to. It is asked first: a retry works also when the queue is full.
     fn answer(&self, known: &Key, submission: &Submission, fingerprint: &[u8]) -> Result<Accepted, Refused> {
         let agent_id = &submission.submitted.agent.id;
@@ -68,14 +81,14 @@ impl State {
             return Err(Refused::SessionNotFound);
         }
         let waiting = || self.runs.values().filter(|run| run.projection().status == Status::Pending).count();
-        if self.queue_limit.is_some_and(|limit| waiting() >= limit) {
+        if submission.terms.queue_limit.is_some_and(|limit| waiting() >= limit as usize) {
             return Err(Refused::QueueFull);
         }
         Ok(())
     }
 
-    fn accept(&mut self, submission: Submission, now: i64) -> Accepted {
-        let Submission { session_id, user_id, submitted, attachments, key } = submission;
+    pub(super) fn accept(&mut self, submission: Submission, now: i64) -> Accepted {
+        let Submission { session_id, user_id, submitted, attachments, key, .. } = submission;
         let agent_id = submitted.agent.id.clone();
         let known = session_id.as_ref().and_then(|name| self.names.get(name)).copied();
         let session = known.unwrap_or_else(|| self.ids.next(now));

@@ -7,6 +7,7 @@ mod claim;
 mod driver;
 mod ids;
 mod intake;
+mod queue;
 mod reader;
 mod state;
 #[cfg(test)]
@@ -53,11 +54,6 @@ impl Memory {
 
     pub fn now(&self) -> i64 {
         (self.clock)() + self.ahead.load(Ordering::SeqCst)
-    }
-
-    /// How many runs may wait for their first claim: one submission more is refused as [`crate::Refused::QueueFull`].
-    pub fn limit_queue(&self, runs: usize) {
-        self.state().queue_limit = Some(runs);
     }
 
     /// A test that panicked inside a call poisons the lock; the others still want to read what they see.

@@ -68,7 +68,7 @@ impl Reader for Memory {
     }
 
     async fn health(&self) -> Result<Health, LogError> {
-        Ok(Health { schema: 1, deployment: Uuid::nil() })
+        Ok(Health { schema: 2, deployment: Uuid::nil() })
     }
 }
 

@@ -22,7 +22,6 @@ pub(super) struct State {
     pub(super) ids: Ids,
     /// Counts what makes a session wait: finer than the clock.
     pub(super) ticks: u64,
-    pub(super) queue_limit: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -173,7 +172,10 @@ impl State {
         let ends = event.is_terminal();
         run.push(event, at);
         let session = self.sessions.get_mut(&run.session).ok_or(AppendError::Gone)?;
-        session.binding.idle = 0;
+        // What is done about a run that waits behind it is no sign of its holder.
+        if session.binding.run == Some(run_id) {
+            session.binding.idle = 0;
+        }
         if ends {
             self.ticks += 1;
             session.binding.settle(run_id, self.ticks);

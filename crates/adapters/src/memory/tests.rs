@@ -7,7 +7,7 @@ use runs::agents::{Agent, Harness, Limits, Network, SandboxKind};
 use runs::{Input, Submitted};
 
 use super::Memory;
-use crate::{ClaimRequest, Driver, Intake, Reader, Refused, Submission};
+use crate::{ClaimRequest, Driver, Intake, Reader, Refused, Submission, Terms};
 
 fn submission(session: &str, key: &str) -> Submission {
     let agent = Agent {
@@ -27,13 +27,13 @@ fn submission(session: &str, key: &str) -> Submission {
         submitted: Submitted { agent, input: Input::default(), requeued_from: None },
         attachments: Vec::new(),
         key: Some((key.into(), Vec::new())),
+        terms: Terms { queue_limit: Some(2), one_host: false },
     }
 }
 
 #[tokio::test]
 async fn a_full_queue_refuses_what_is_new_and_answers_what_is_known() {
     let log = Memory::new();
-    log.limit_queue(2);
     let first = log.submit(submission("s", "1")).await.expect("room");
     log.submit(submission("s", "2")).await.expect("room");
     assert!(matches!(log.submit(submission("t", "3")).await, Err(Refused::QueueFull)));

@@ -76,18 +76,25 @@ fn lost_a_race(error: &Error) -> bool {
 }
 
 pub(super) fn log_error(error: Error) -> LogError {
-    const UNFIT: [SqlState; 9] = [
-        SqlState::UNDEFINED_TABLE,
+    // No log, or none that can be written.
+    const MISSING: [SqlState; 3] = [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME, SqlState::READ_ONLY_SQL_TRANSACTION];
+    // A statement that does not fit to the tables as they are, or may not be made.
+    const UNFIT: [SqlState; 12] = [
         SqlState::UNDEFINED_COLUMN,
         SqlState::UNDEFINED_FUNCTION,
-        SqlState::INVALID_SCHEMA_NAME,
-        SqlState::READ_ONLY_SQL_TRANSACTION,
+        SqlState::AMBIGUOUS_FUNCTION,
+        SqlState::DATATYPE_MISMATCH,
+        SqlState::CANNOT_COERCE,
+        SqlState::INVALID_TEXT_REPRESENTATION,
+        SqlState::INVALID_COLUMN_REFERENCE,
+        SqlState::NOT_NULL_VIOLATION,
+        SqlState::SYNTAX_ERROR,
+        SqlState::UNDEFINED_OBJECT,
         SqlState::INSUFFICIENT_PRIVILEGE,
         SqlState::INVALID_CATALOG_NAME,
-        SqlState::DATATYPE_MISMATCH,
-        SqlState::AMBIGUOUS_FUNCTION,
     ];
     match error.as_db_error() {
+        Some(db) if MISSING.contains(db.code()) => LogError::Missing(db.message().into()),
         Some(db) if UNFIT.contains(db.code()) => LogError::Unfit(db.message().into()),
         _ => LogError::Unreachable(Box::new(error)),
     }

@@ -225,6 +225,6 @@ impl Driver for Postgres {
     }
 
     async fn upkeep(&self) -> Result<(), LogError> {
-        Ok(self.call(&self.sql.function("upkeep_1", 0), &[]).await.map(drop)?)
+        Ok(self.call(&self.sql.function("upkeep_2", 0), &[]).await.map(drop)?)
     }
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::Postgres;
 use super::call::CallError;
 use super::row::{get, status};
-use crate::{Accepted, CancelAnswer, Erased, Intake, LogError, Refused, Scope, Submission};
+use crate::{Accepted, CancelAnswer, Erased, Intake, LogError, Refused, Scope, Submission, Terms};
 
 fn refused(error: CallError) -> Refused {
     match error {
@@ -17,6 +17,7 @@ fn refused(error: CallError) -> Refused {
             "SL408" => Refused::KeyScope,
             "SL409" => Refused::KeyInput,
             "SL429" => Refused::QueueFull,
+            "SL500" => Refused::ManyHosts,
             _ => Refused::Log(CallError::Refused(state).into()),
         },
         CallError::Log(error) => Refused::Log(error),
@@ -26,7 +27,7 @@ fn refused(error: CallError) -> Refused {
 #[async_trait]
 impl Intake for Postgres {
     async fn submit(&self, submission: Submission) -> Result<Accepted, Refused> {
-        let Submission { session_id, user_id, submitted, attachments, key } = submission;
+        let Submission { session_id, user_id, submitted, attachments, key, terms } = submission;
         let (agent_id, kind) = (submitted.agent.id.clone(), submitted.agent.sandbox.name());
         let data = Event::Submitted(Box::new(submitted)).to_stored();
         let (key, fingerprint) = key.unzip();
@@ -34,9 +35,9 @@ impl Intake for Postgres {
         let media_types: Vec<&str> = attachments.iter().map(|a| a.media_type.as_str()).collect();
         let digests: Vec<&str> = attachments.iter().map(|a| a.sha256.as_str()).collect();
         let bodies: Vec<&[u8]> = attachments.iter().map(|a| a.body.as_slice()).collect();
-        let rows = self
+        let answer = self
             .call(
-                &self.sql.function("submit_1", 11),
+                &self.sql.function("submit_2", 13),
                 &[
                     (&key, Type::TEXT),
                     (&fingerprint, Type::BYTEA),
@@ -49,12 +50,30 @@ impl Intake for Postgres {
                     (&media_types, Type::TEXT_ARRAY),
                     (&digests, Type::TEXT_ARRAY),
                     (&bodies, Type::BYTEA_ARRAY),
+                    (&terms.queue_limit.map(i64::from), Type::INT8),
+                    (&terms.one_host, Type::BOOL),
                 ],
             )
-            .await
-            .map_err(refused)?;
+            .await;
+        let rows = match answer {
+            Ok(rows) => rows,
+            Err(CallError::Log(error)) => return Err(self.explained(error).await.into()),
+            Err(error) => return Err(refused(error)),
+        };
         let row = rows.first().ok_or_else(|| LogError::Unreadable("submit answered nothing".into()))?;
         Ok(Accepted { run_id: get(row, 0)?, session_id: get(row, 1)?, session: get(row, 4)?, status: status(get(row, 2)?)?, new: get(row, 3)? })
+    }
+
+    async fn fit(&self, terms: Terms) -> Result<(), Refused> {
+        self.inspect().await?;
+        if !terms.one_host {
+            return Ok(());
+        }
+        let rows = self.read(&self.sql.function("hosts_1", 0), &[]).await?;
+        match rows.first().map(|row| get::<i64>(row, 0)).transpose()? {
+            Some(0 | 1) => Ok(()),
+            _ => Err(Refused::ManyHosts),
+        }
     }
 
     async fn cancel(&self, agent_id: &str, run_id: Uuid, scope: Scope<'_>) -> Result<Option<CancelAnswer>, LogError> {

@@ -2,13 +2,14 @@
 
 use super::address::Address;
 use super::call::log_error;
-use super::schema::checked;
+use super::fit::in_the_way;
+use super::schema::{Sql, checked};
 use crate::LogError;
 
 /// What this build needs.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 12] = [
     include_str!("migrations/0001_event_log/01_tables.sql"),
     include_str!("migrations/0001_event_log/02_ids.sql"),
     include_str!("migrations/0001_event_log/03_submit_1.sql"),
@@ -18,6 +19,9 @@ const FILES: [&str; 9] = [
     include_str!("migrations/0001_event_log/07_cancel_1.sql"),
     include_str!("migrations/0001_event_log/08_lease_1.sql"),
     include_str!("migrations/0001_event_log/09_owner.sql"),
+    include_str!("migrations/0002_admission/01_counts.sql"),
+    include_str!("migrations/0002_admission/02_submit_2.sql"),
+    include_str!("migrations/0002_admission/03_requeue_1.sql"),
 ];
 const GRANTS: &str = include_str!("migrations/grants.sql");
 
@@ -34,7 +38,12 @@ pub async fn migrate(url: &str, schema: &str, functions_role: Option<&str>) -> R
         text.push_str(&GRANTS.replace("{role}", &format!("\"{}\"", role.replace('"', "\"\""))));
     }
     let text = text.replace("{schema_name}", name).replace("{schema}", &quoted);
-    let done = client.batch_execute(&text).await.map_err(log_error);
+    let mut done = client.batch_execute(&text).await.map_err(log_error);
+    if let Err(LogError::Unfit(_) | LogError::Missing(_)) = &done
+        && let Some(why) = in_the_way(&client, &Sql::new(schema)?).await
+    {
+        done = Err(why);
+    }
     drop(client);
     // The connection ends with its client; how it ends changes nothing.
     let _ = connection.await;

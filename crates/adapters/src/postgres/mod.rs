@@ -3,8 +3,10 @@
 mod address;
 mod call;
 mod driver;
+mod fit;
 mod intake;
 mod migrate;
+mod queue;
 mod reader;
 mod row;
 mod schema;
@@ -27,27 +29,28 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 /// known of what was done, as where a connection breaks.
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// The three ports on one pool.
+/// The ports on one pool.
 pub struct Postgres {
     pool: Pool,
     sql: Sql,
     limit: std::time::Duration,
 }
 
-/// Connects, and checks that the schema is there and can be written: a process that could accept nothing does not start.
+/// Connects, and checks that the schema is there, can be written and is what this build needs: a process that could accept nothing does not start.
 pub async fn connect(url: &str, schema: &str, pool: usize) -> Result<Arc<Postgres>, LogError> {
     let postgres = Postgres { pool: make_pool(url, pool)?, sql: Sql::new(schema)?, limit: LIMIT };
     let Health { schema: version, .. } = postgres.health().await?;
     if version < VERSION {
-        return Err(LogError::Unfit(format!("schema {schema} is at version {version}, this build needs {VERSION}: migrate it")));
+        return Err(LogError::Missing(format!("schema {schema} is at version {version}, this build needs {VERSION}: migrate it")));
     }
+    postgres.inspect().await?;
     Ok(Arc::new(postgres))
 }
 
 /// The same of a program that may find the schema of a release before it, or none: with the owner's URL it is migrated first.
 pub async fn ready(database: &Database, schema: &str, pool: usize) -> Result<Arc<Postgres>, LogError> {
     match (connect(&database.url, schema, pool).await, &database.owner_url) {
-        (Err(LogError::Unfit(why)), Some(owner_url)) => {
+        (Err(LogError::Unfit(why) | LogError::Missing(why)), Some(owner_url)) => {
             tracing::info!(%why, "migrating the schema");
             let role = |url: &str| Address::parse(url).ok().and_then(|address| address.config.get_user().map(str::to_owned));
             let functions_role = role(&database.url).filter(|name| role(owner_url).as_ref() != Some(name));

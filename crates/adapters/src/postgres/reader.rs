@@ -10,7 +10,7 @@ use super::{Postgres, VERSION};
 use crate::{Cursor, Health, LogError, PAGE_BYTES, Page, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
 
 /// Cuts a list that was read one longer than asked to a page.
-fn page<T>(mut items: Vec<T>, limit: u32, id: impl Fn(&T) -> Uuid) -> Page<T> {
+pub(super) fn page<T>(mut items: Vec<T>, limit: u32, id: impl Fn(&T) -> Uuid) -> Page<T> {
     let more = items.len() > limit as usize;
     items.truncate(limit as usize);
     let next = if more { items.last().map(|last| Cursor(id(last))) } else { None };
@@ -116,11 +116,11 @@ impl Reader for Postgres {
         let rows = self.read(&self.sql.health, &[]).await?;
         let row = rows.first().ok_or_else(|| LogError::Unreadable("no answer".into()))?;
         if get(row, 1)? {
-            return Err(LogError::Unfit("the server is read-only: a standby?".into()));
+            return Err(LogError::Missing("the server is read-only: a standby?".into()));
         }
         match get::<Option<i32>>(row, 0)? {
             Some(_) => Ok(Health { schema: unsigned(row, 0)?, deployment: get(row, 2)? }),
-            None => Err(LogError::Unfit(format!("the schema is empty, this build needs version {VERSION}: migrate it"))),
+            None => Err(LogError::Missing(format!("the schema is empty, this build needs version {VERSION}: migrate it"))),
         }
     }
 }

@@ -29,17 +29,21 @@ pub(super) fn status(name: &str) -> Result<Status, LogError> {
     Status::parse(name).ok_or_else(|| unreadable(format!("status {name}")))
 }
 
-fn submitted(data: Value) -> Result<Submitted, LogError> {
+pub(super) fn submitted(data: Value) -> Result<Submitted, LogError> {
     match Event::from_stored("run.submitted", data).map_err(unreadable)? {
         Event::Submitted(submitted) => Ok(*submitted),
         other => Err(unreadable(format!("{} where run.submitted should be", other.kind()))),
     }
 }
 
+pub(super) fn event(kind: &str, data: Value) -> Result<Event, LogError> {
+    Event::from_stored(kind, data).map_err(unreadable)
+}
+
 /// The columns of `queries/runs.sql`.
 pub(super) fn run(row: &Row) -> Result<RunRow, LogError> {
     let terminal = match get::<Option<&str>>(row, 11)? {
-        Some(kind) => Some(Event::from_stored(kind, get(row, 12)?).map_err(unreadable)?),
+        Some(kind) => Some(event(kind, get(row, 12)?)?),
         None => None,
     };
     let waiting_for = match (get::<Option<String>>(row, 14)?, get::<Option<i64>>(row, 15)?) {

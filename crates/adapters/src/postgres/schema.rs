@@ -14,7 +14,7 @@ pub(super) fn checked(schema: &str) -> Result<&str, LogError> {
 macro_rules! statements {
     ($($name:ident),* $(,)?) => {
         /// One field a file in `queries/`.
-        pub(super) struct Sql { schema: String, $(pub(super) $name: String),* }
+        pub(super) struct Sql { name: String, schema: String, $(pub(super) $name: String),* }
 
         impl Sql {
             pub(super) fn new(schema: &str) -> Result<Self, LogError> {
@@ -23,14 +23,20 @@ macro_rules! statements {
                 Ok(Self {
                     $($name: include_str!(concat!("queries/", stringify!($name), ".sql")).replace("{schema}", &quoted),)*
                     schema: quoted,
+                    name: schema.to_owned(),
                 })
             }
         }
     };
 }
-statements!(append, attachments, ended, erasures, events, forget, frames, health, ready, runs, sessions, tail, tip);
+statements!(append, attachments, ended, erasures, events, fit, forget, frames, health, job, jobs, ready, runs, sessions, stats, tail, tip);
 
 impl Sql {
+    /// The schema's name, for people.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The text that calls a function with that many arguments.
     pub(super) fn function(&self, name: &str, arguments: usize) -> String {
         let places = (1..=arguments).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");

@@ -4,12 +4,14 @@ pub(crate) mod accept;
 pub(crate) mod append;
 pub(crate) mod cancel;
 pub(crate) mod claim;
+pub(crate) mod depth;
 pub(crate) mod erase;
 pub(crate) mod finish;
 pub(crate) mod hosts;
 pub(crate) mod idempotency;
 pub(crate) mod lease;
 pub(crate) mod pages;
+pub(crate) mod queue;
 pub(crate) mod read;
 pub(crate) mod workers;
 
@@ -48,6 +50,12 @@ macro_rules! each {
                 the_oldest_run_comes_first,
                 a_living_sandbox_comes_before_an_older_run,
                 a_run_before_its_retry_time_is_not_claimed;
+            depth:
+                a_full_queue_refuses_and_nothing_is_left,
+                a_known_key_is_answered_when_the_queue_is_full,
+                what_is_claimed_cancelled_or_erased_waits_no_more,
+                the_overshoot_is_what_is_accepted_at_one_moment,
+                workers_of_two_hosts_need_checkpoints_that_both_read;
             erase:
                 an_unknown_session_is_told,
                 a_session_with_an_unended_run_is_busy,
@@ -87,6 +95,12 @@ macro_rules! each {
                 a_page_of_large_runs_ends_early_and_the_next_one_goes_on,
                 runs_are_filtered_by_every_field,
                 sessions_are_filtered_by_agent_and_user;
+            queue:
+                runs_are_counted_by_status_and_the_oldest_is_told,
+                jobs_are_paged_and_filtered_without_loss_or_repeat,
+                a_job_tells_all_but_what_was_said,
+                a_requeued_run_is_a_new_one_at_the_sessions_tail,
+                an_unknown_or_erased_run_is_not_requeued;
             read:
                 frames_come_as_whole_events_from_an_index,
                 a_tail_gives_each_runs_events_from_its_index,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adapters::{Accepted, AppendError, Claim, ClaimRequest, Driver, Finish, Holding, HostSeen, Place, RunRow, Submission};
+use adapters::{Accepted, AppendError, Claim, ClaimRequest, Driver, Finish, Holding, HostSeen, Place, RunRow, Submission, Terms};
 use runs::agents::{Agent, Harness, Limits, Network, SandboxKind};
 use runs::{Event, FailureClass, Frame, Input, Metrics, Output, Recorded, Requested, Run, Status, Submitted, project};
 use uuid::Uuid;
@@ -34,6 +34,7 @@ pub(crate) fn submission(session: &str, message: &str) -> Submission {
         submitted: Submitted { agent: agent("echo"), input, requeued_from: None },
         attachments: Vec::new(),
         key: None,
+        terms: Terms::default(),
     }
 }
 

@@ -17,6 +17,11 @@ pub(crate) enum Op {
         owner: usize,
         key: Option<usize>,
         input: usize,
+        /// How many may wait.
+        room: Option<u32>,
+    },
+    Requeue {
+        run: usize,
     },
     Cancel {
         run: usize,
@@ -49,8 +54,9 @@ const WORKERS: usize = 3;
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let worker = || 0..WORKERS;
     let op = prop_oneof![
-        4 => (0..3_usize, 0..8_usize, prop::option::weighted(0.3, 0..3_usize), 0..2_usize)
-            .prop_map(|(session, owner, key, input)| Op::Submit { session, owner: owner / 6, key, input }),
+        4 => (0..3_usize, 0..8_usize, prop::option::weighted(0.3, 0..3_usize), 0..2_usize, prop::option::weighted(0.4, 0..4_u32))
+            .prop_map(|(session, owner, key, input, room)| Op::Submit { session, owner: owner / 6, key, input, room }),
+        1 => (0..6_usize).prop_map(|run| Op::Requeue { run }),
         2 => (0..6_usize).prop_map(|run| Op::Cancel { run }),
         1 => (0..3_usize).prop_map(|session| Op::Erase { session }),
         5 => (worker(), prop::option::weighted(0.2, 0..3_usize), prop::bool::weighted(0.7))

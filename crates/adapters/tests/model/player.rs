@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use adapters::queue::QueueError;
 use adapters::{AppendError, ClaimRequest, RunRow, RunsQuery};
 use runs::{Phase, Run, decide};
 use uuid::Uuid;
@@ -57,7 +58,8 @@ impl Player {
 
     pub(super) async fn play(&mut self, op: &Op) -> String {
         match op {
-            Op::Submit { session, owner, key, input } => self.submit(*session, *owner, *key, *input).await,
+            Op::Submit { session, owner, key, input, room } => self.submit((*session, *owner), *key, *input, *room).await,
+            Op::Requeue { run } => self.requeue(*run).await,
             Op::Cancel { run } => match self.runs.get(*run) {
                 Some(run) => self.without_ids(format!("{:?}", self.log.cancel("echo", *run, None).await.expect("the log answers"))),
                 None => "nothing".into(),
@@ -82,11 +84,12 @@ impl Player {
         }
     }
 
-    async fn submit(&mut self, session: usize, owner: usize, key: Option<usize>, input: usize) -> String {
+    async fn submit(&mut self, (session, owner): (usize, usize), key: Option<usize>, input: usize, room: Option<u32>) -> String {
         let message = format!("message {input}");
         let mut sent = submission(SESSIONS[session], &message);
         sent.user_id = [None, Some("ann".to_owned())][owner].clone();
         sent.key = key.map(|key| (format!("key {key}"), message.into_bytes()));
+        sent.terms.queue_limit = room;
         let accepted = match self.log.submit(sent).await {
             Ok(accepted) => accepted,
             Err(adapters::Refused::Log(error)) => panic!("{error:?}"),
@@ -99,6 +102,19 @@ impl Player {
             self.name("session", session.session);
         }
         format!("{run} of {}: {:?}, new: {}", accepted.session_id, accepted.status, accepted.new)
+    }
+
+    async fn requeue(&mut self, run: usize) -> String {
+        let Some(run) = self.runs.get(run).copied() else { return "nothing".into() };
+        match self.log.requeue(run).await {
+            Ok(again) => {
+                self.runs.push(again.run_id);
+                let name = self.name("run", again.run_id);
+                format!("{name} of {}", again.session_id)
+            }
+            Err(QueueError::Log(error)) => panic!("{error:?}"),
+            Err(refused) => refused.to_string(),
+        }
     }
 
     async fn claim(&mut self, worker: usize, session: Option<usize>, lasting: bool) -> String {
@@ -153,6 +169,8 @@ impl Player {
         let mut listed: Vec<_> = listed.iter().map(|row| self.without_ids(row.run_id.to_string())).collect();
         listed.sort();
         said.push(format!("runs: {listed:?}"));
+        let counts = self.log.stats().await.expect("the log answers").counts;
+        said.push(format!("{counts:?}"));
         for name in SESSIONS {
             let session = self.log.session(name, None).await.expect("the log answers");
             let told = session.map(|row| (row.session, row.session_id, row.agent_id, row.user_id, row.runs));

@@ -1,5 +1,8 @@
 //! What only the log in Postgres has: a schema that is brought up to date, roles, and upkeep.
 
+mod counts;
+mod fit;
+
 use std::sync::Arc;
 
 use adapters::postgres::{VERSION, connect, migrate};
@@ -43,16 +46,16 @@ async fn many_that_start_at_once_make_one_schema() {
 }
 
 #[tokio::test]
-async fn a_schema_that_is_not_there_is_unfit() {
+async fn a_schema_that_is_not_there_is_missing() {
     let schema = Schema::fresh().await;
     let answer = connect(&schema.url, &schema.name, 4).await.err();
-    assert!(matches!(answer, Some(LogError::Unfit(_))), "{answer:?}");
+    assert!(matches!(answer, Some(LogError::Missing(_))), "{answer:?}");
     // And so it is when it goes away later.
     migrate(&schema.url, &schema.name, None).await.expect("migrated");
     let log = log_of(&schema).await;
     schema.admin.batch_execute(&format!("drop schema {} cascade", schema.name)).await.expect("dropped");
     let answer = log.submit(submission("s", "x")).await;
-    assert!(matches!(answer, Err(Refused::Log(LogError::Unfit(_)))), "{answer:?}");
+    assert!(matches!(answer, Err(Refused::Log(LogError::Missing(_)))), "{answer:?}");
 }
 
 #[tokio::test]
@@ -66,12 +69,12 @@ async fn a_name_that_would_need_quoting_is_refused() {
 }
 
 #[tokio::test]
-async fn a_read_only_server_is_unfit() {
+async fn a_read_only_server_is_no_log() {
     let schema = Schema::migrated().await;
     let separator = if schema.url.contains('?') { '&' } else { '?' };
     let url = format!("{}{separator}options=-c%20default_transaction_read_only%3Don", schema.url);
     let answer = connect(&url, &schema.name, 4).await.err();
-    assert!(matches!(answer, Some(LogError::Unfit(_))), "{answer:?}");
+    assert!(matches!(answer, Some(LogError::Missing(_))), "{answer:?}");
 }
 
 #[tokio::test]

@@ -7,11 +7,12 @@ pub(crate) use postgres::{Schema, client, postgres};
 use std::sync::Arc;
 
 use adapters::memory::Memory;
+use adapters::queue::Queue;
 use adapters::{Driver, Intake, Reader};
 use async_trait::async_trait;
 
-pub(crate) trait Log: Intake + Reader + Driver {}
-impl<T: Intake + Reader + Driver> Log for T {}
+pub(crate) trait Log: Intake + Reader + Driver + Queue {}
+impl<T: Intake + Reader + Driver + Queue> Log for T {}
 
 #[async_trait]
 pub(crate) trait World: Send + Sync {

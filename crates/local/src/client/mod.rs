@@ -13,6 +13,7 @@ mod tests;
 use std::io;
 use std::time::Duration;
 
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Method, Response, StatusCode, Url};
 use serde_json::Value;
 
@@ -28,6 +29,8 @@ pub(crate) enum ClientError {
     Address(String),
     #[error("{url} does not answer: {cause}. Is `sandlog up` running? SANDLOG_URL names the server")]
     Silent { url: Url, cause: String },
+    #[error("SANDLOG_TOKEN: it holds characters that no key or token has")]
+    Token,
     #[error("{0}")]
     Refused(String),
     #[error("there is no agent `{agent}`; the server has: {known}")]
@@ -54,9 +57,17 @@ pub(crate) struct Accepted {
 }
 
 impl Client {
-    pub(crate) fn new(url: &str) -> Result<Client, ClientError> {
+    /// `token` is sent with every request, where the server asks who it is.
+    pub(crate) fn new(url: &str, token: Option<&str>) -> Result<Client, ClientError> {
         let base = Url::parse(url).ok().filter(|base| base.scheme() == "http" && base.has_host()).ok_or_else(|| ClientError::Address(url.into()))?;
+        let mut headers = HeaderMap::new();
+        if let Some(token) = token {
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| ClientError::Token)?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
         let http = reqwest::Client::builder()
+            .default_headers(headers)
             .connect_timeout(Duration::from_secs(10))
             .no_proxy()
             .build()
@@ -149,9 +160,10 @@ async fn json(answer: Response) -> Result<Value, ClientError> {
 /// What the server says of a request that it does not take.
 async fn refusal(answer: Response) -> String {
     let status = answer.status();
+    let hint = if status == StatusCode::UNAUTHORIZED { " (SANDLOG_TOKEN is what the server is given)" } else { "" };
     let text = answer.text().await.unwrap_or_default();
     match serde_json::from_str::<Value>(&text).unwrap_or_default().get("detail") {
-        Some(Value::String(detail)) => detail.clone(),
+        Some(Value::String(detail)) => format!("{detail}{hint}"),
         Some(Value::Array(faults)) if !faults.is_empty() => faults.iter().map(fault).collect::<Vec<_>>().join("; "),
         Some(other) => other.to_string(),
         None => format!("the server answered {status}"),

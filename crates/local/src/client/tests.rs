@@ -87,7 +87,7 @@ async fn follow(stage: &Stage) -> (Result<Ending, ClientError>, String) {
     let paper = Paper::default();
     let mut screen = Screen::new(Box::new(paper.clone()), false);
     let run = Accepted { agent: "a/b".into(), run_id: "r".into(), session_id: "s".into() };
-    let ended = Client::new(&stage.url).expect("a client").follow(&run, &mut screen).await;
+    let ended = Client::new(&stage.url, None).expect("a client").follow(&run, &mut screen).await;
     (ended, paper.text())
 }
 

@@ -135,4 +135,31 @@ proptest! {
         prop_assert_eq!(got, records);
         prop_assert_eq!(decoder.offset(), whole.len() as u64);
     }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(
+        records in prop::collection::vec(any_record(), 0..6), at in any::<prop::sample::Index>(), length in 0usize..40,
+        put in prop::collection::vec(any::<u8>(), 0..40), cut in any::<prop::sample::Index>(),
+    ) {
+        let mut changed = bytes(&records);
+        let at = at.index(changed.len() + 1);
+        let end = (at + length).min(changed.len());
+        changed.splice(at..end, put);
+        let mut decoder = Decoder::new(0);
+        let (head, tail) = changed.split_at(cut.index(changed.len() + 1));
+        let (mut got, mut corrupt) = (Vec::new(), false);
+        for chunk in [head, tail] {
+            decoder.feed(chunk);
+            match drain(&mut decoder) {
+                Ok(more) if !corrupt => got.extend(more.into_iter().map(|(record, _)| record)),
+                _ => corrupt = true,
+            }
+        }
+        prop_assert!(decoder.offset() <= changed.len() as u64);
+        // What stood before the change is read as it was, up to where a reader gave up.
+        let whole = (0..=records.len()).rev().find(|n| bytes(&records[..*n]).len() <= at).unwrap_or(0);
+        prop_assert!(corrupt || got.len() >= whole);
+        let common = whole.min(got.len());
+        prop_assert_eq!(&got[..common], &records[..common]);
+    }
 }

@@ -263,7 +263,7 @@ impl Parser for Claude {
                 Ok(_) if self.cut => Err(("the model's answer was cut off".into(), MODEL.into())),
                 judged => judged.map(Some),
             },
-            None => Err((self.error.or(format!("the harness ended without a result, with {}", exit::how(exit))), FAILED.into())),
+            None => Err((self.error.after(format!("the harness ended without a result, with {}", exit::how(exit))), FAILED.into())),
         };
         Judged { outcome: judged, metrics: self.metrics.clone() }
     }

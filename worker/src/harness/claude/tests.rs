@@ -359,7 +359,8 @@ fn a_line_without_end_is_left_out_and_what_follows_is_read() {
 #[test]
 fn standard_error_tells_why_where_there_is_no_result() {
     let (_, ending) = read(&submitted(false), &journal(b"", usize::MAX, "error: unknown option '--verbos'\n", code(1)));
-    assert!(matches!(ending, Ending::Judged(judged) if judged.outcome == Err(("error: unknown option '--verbos'".into(), "harness_failed".into()))));
+    let error = "the harness ended without a result, with exit code 1: error: unknown option '--verbos'";
+    assert!(matches!(ending, Ending::Judged(judged) if judged.outcome == Err((error.into(), "harness_failed".into()))));
 }
 
 /// As workers read that die and go on: from the last commit, which may have been at any record after which the reading was whole.

@@ -1,12 +1,22 @@
 -- Runs as they are read, newest first: the row, the first event, the last one of an ended run, and what an unended one waits for. At most $10 bytes of
--- events, but one run always; the last column tells whether there are more.
+-- events, but one run always; the last column tells whether there are more. Which runs
+-- they are is settled first, so that no event of another is read; and whose, by equality: the index on users serves no `is not distinct from`.
 with page as (
-select r.run_id, s.session_id, r.agent_id, s.user_id, r.status, r.attempt, r.cancel_requested,
+select r.run_id, r.session_id, r.agent_id, r.user_id, r.status, r.attempt, r.cancel_requested,
     {schema}.millis_1(r.created_at) as created_at, {schema}.millis_1(r.started_at) as started_at, {schema}.millis_1(r.ended_at) as ended_at,
     submitted.data as submitted, last.type as last_type, last.data as last, before.run_id as before,
     host.label as host, {schema}.millis_1(host.since) as since
-from {schema}.runs r
-join {schema}.sessions s using (session)
+from (
+    select r.*, s.session_id, s.user_id from {schema}.runs r join {schema}.sessions s using (session)
+    where ($1::uuid is null or r.run_id = $1)
+        and ($2::text is null or r.agent_id = $2)
+        and ($3::text is null or r.session = (select x.session from {schema}.sessions x where x.session_id = $3))
+        and ($4::text is null or s.user_id = $4)
+        and ($5::text is null or r.status = $5)
+        and ($6::uuid is null or r.run_id < $6)
+        and (not $7::boolean or case when $8::text is null then s.user_id is null else s.user_id = $8 end)
+    order by r.run_id desc limit $9 + 1
+) r
 join {schema}.events submitted on submitted.run_id = r.run_id and submitted.seq = 0
 left join lateral (
     select e.type, e.data from {schema}.events e where e.run_id = r.run_id and r.ended_at is not null order by e.seq desc limit 1
@@ -28,14 +38,6 @@ left join lateral (
     where r.status = 'PENDING' and before.run_id is null and coalesce(h.seen_at, r.created_at) < clock_timestamp() - interval '30 seconds'
     limit 1
 ) host on true
-where ($1::uuid is null or r.run_id = $1)
-    and ($2::text is null or r.agent_id = $2)
-    and ($3::text is null or r.session = (select x.session from {schema}.sessions x where x.session_id = $3))
-    and ($4::text is null or s.user_id = $4)
-    and ($5::text is null or r.status = $5)
-    and ($6::uuid is null or r.run_id < $6)
-    and (not $7::boolean or s.user_id is not distinct from $8)
-order by r.run_id desc limit $9 + 1
 ), sized as (
     select page.*, row_number() over newest as n, count(*) over () as found,
         sum(octet_length(submitted::text) + coalesce(octet_length(last::text), 0)) over newest as bytes
