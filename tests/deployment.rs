@@ -175,12 +175,16 @@ impl Deployment {
         eventually("no sandbox", Duration::from_secs(40), || async { (!standing()).then_some(()) }).await;
     }
 
+    /// How many processes of runners there are.
+    pub fn runners(&self) -> usize {
+        traces::of(self.folder.path()).iter().filter(|trace| trace.contains("sandlog-runner")).count()
+    }
+
     /// Waits until every run has ended and the workers have removed every sandbox.
     async fn idle(&self) {
         eventually("all runs end, and their sandboxes with them", Duration::from_secs(60), || async {
             let unended = self.database.as_ref()?.rows("select count(*) from sandlog.runs where ended_at is null");
-            let runners = traces::of(self.folder.path()).iter().any(|trace| trace.contains("sandlog-runner"));
-            (unended == [["0"]] && !runners).then_some(())
+            (unended == [["0"]] && self.runners() == 0).then_some(())
         })
         .await;
     }

@@ -6,6 +6,7 @@
 
 mod accept;
 mod append;
+mod cpu;
 mod pgbench;
 mod read;
 mod report;

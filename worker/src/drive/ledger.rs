@@ -57,24 +57,21 @@ impl Ledger {
     /// Folds the log from its start.
     pub(crate) async fn open(parts: &Parts, claim: &Claim) -> Result<Self, LetGo> {
         let (driver, signals, ring) = (Arc::clone(&parts.driver), Arc::clone(&parts.signals), Arc::clone(&parts.ring));
-        let first = patiently("read the log", || driver.events(claim.run_id, 0, 1)).await?;
-        let run = Run::start(first.first().ok_or(LetGo::Over)?).map_err(|error| LetGo::Unreadable(error.into()))?;
+        let mut log = patiently("read the log", || driver.events(claim.run_id, 0, PAGE)).await?.into_iter();
+        let first = log.next().ok_or(LetGo::Over)?;
+        let run = Run::start(&first).map_err(|error| LetGo::Unreadable(error.into()))?;
         let holding = Holding { session: claim.session, claim: claim.claim };
         let metrics = Arc::clone(&parts.metrics);
-        let mut ledger = Self {
-            driver,
-            signals,
-            ring,
-            metrics,
-            run_id: claim.run_id,
-            holding,
-            run,
-            content: Content::default(),
-            tools: Tools::default(),
-            last_at: 0,
-        };
-        ledger.refresh().await?;
-        if let (1, Some(first)) = (ledger.run.seq, first.first()) {
+        let (content, tools) = (Content::default(), Tools::default());
+        let mut ledger = Self { driver, signals, ring, metrics, run_id: claim.run_id, holding, run, content, tools, last_at: first.at };
+        let whole = (log.len() as u32) < PAGE - 1;
+        log.try_for_each(|recorded| ledger.fold(&recorded))?;
+        if whole {
+            ledger.holds()?;
+        } else {
+            ledger.refresh().await?;
+        }
+        if ledger.run.seq == 1 {
             // Nothing but the first claim has happened to it.
             parts.metrics.claimed(first.at, ledger.last_at);
         }
@@ -90,9 +87,13 @@ impl Ledger {
                 self.fold(&recorded)?;
             }
             if whole {
-                break;
+                return self.holds();
             }
         }
+    }
+
+    /// Whether the run goes on, and is this claim's.
+    fn holds(&self) -> Result<(), LetGo> {
         if self.run.phase.has_ended() {
             Err(LetGo::Over)
         } else if !self.run.is_held_by(self.holding.claim) {
