@@ -130,12 +130,15 @@ impl World {
         self.deployment.workers.remove(0).kill().await;
         self.deployment.add_worker().await;
         // Back at once, and after a while.
-        self.postgres.restart().await;
-        moment().await;
-        self.postgres.crash();
-        moment().await;
-        self.postgres.restart().await;
-        moment().await;
+        for away in [Duration::ZERO, SIZE.moment] {
+            self.postgres.crash();
+            sleep(away).await;
+            self.postgres.restart().await;
+            // Connections that died meanwhile are nobody's refusal.
+            let http = self.deployment.http();
+            join_all((0..8).map(|n| http.background(Submit::message("say on").on(n)))).await;
+            moment().await;
+        }
     }
 
     async fn at_once(&mut self) {
