@@ -1,5 +1,6 @@
 //! Sandboxes on this host: real runners, real namespaces.
 
+mod checkpoint;
 mod egress;
 mod inside;
 mod kill;
