@@ -17,15 +17,19 @@ pub struct Database {
 impl Database {
     /// With two roles, as a deployment should be: one owns the schema, the other may only do what it was granted.
     pub fn create() -> Database {
-        let url = std::env::var("SANDLOG_TEST_DATABASE_URL").expect("SANDLOG_TEST_DATABASE_URL: run the tests by ./dev test");
+        Database::on(&std::env::var("SANDLOG_TEST_DATABASE_URL").expect("SANDLOG_TEST_DATABASE_URL: run the tests by ./dev test"))
+    }
+
+    /// The same on another server, by its superuser's URL.
+    pub fn on(url: &str) -> Database {
         let (server, _) = url.rsplit_once('/').expect("postgres://USER@HOST:PORT/DATABASE");
         let name = unique("e2e").replace('-', "_");
         for role in [OWNER, FUNCTIONS] {
             // Many tests begin at once, and whoever comes second finds the role made.
             let made = format!("DO $$ BEGIN CREATE ROLE {role} LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$");
-            psql(&url, &made).expect("a role");
+            psql(url, &made).expect("a role");
         }
-        psql(&url, &format!("CREATE DATABASE {name} OWNER {OWNER}")).expect("a database");
+        psql(url, &format!("CREATE DATABASE {name} OWNER {OWNER}")).expect("a database");
         Database { name, server: server.to_owned() }
     }
 

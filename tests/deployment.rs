@@ -74,6 +74,11 @@ impl Deployment {
 
     /// With further variables, which go before the usual ones.
     pub async fn with(shape: Shape, more: &[(&str, &str)]) -> Deployment {
+        Deployment::on(None, shape, more).await
+    }
+
+    /// The same on a server of the test's own, by its superuser's URL, unless it is embedded.
+    pub async fn on(server: Option<&str>, shape: Shape, more: &[(&str, &str)]) -> Deployment {
         let folder = Folder::new();
         let mut variables = vec![
             ("SANDLOG_DATA_DIR".to_owned(), folder.path().join("data").display().to_string()),
@@ -86,7 +91,7 @@ impl Deployment {
         match shape {
             Shape::Embedded => deployment.add_up().await,
             Shape::Apart { apis, workers } | Shape::Pooled { apis, workers } | Shape::WithRedis { apis, workers } => {
-                let database = Database::create();
+                let database = server.map_or_else(Database::create, Database::on);
                 let (mut functions_url, mut owner_url) = (database.functions_url(), database.owner_url());
                 if matches!(shape, Shape::Pooled { .. }) {
                     let server = server_of(&functions_url).to_owned();

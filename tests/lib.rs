@@ -18,6 +18,7 @@ pub mod http;
 pub mod instance;
 pub mod link;
 pub mod pooler;
+pub mod postgres;
 pub mod proxy;
 pub mod redis;
 pub mod standin;
@@ -33,6 +34,7 @@ pub use database::Database;
 pub use deployment::{Deployment, Shape};
 pub use http::{Http, Streamed};
 pub use instance::Instance;
+pub use postgres::Postgres;
 
 /// Waits until `condition` gives something, or panics with `what` after `limit`.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, limit: Duration, mut condition: impl FnMut() -> F) -> T {

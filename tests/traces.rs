@@ -1,7 +1,7 @@
 //! What a deployment leaves on the machine: processes that name its folder, stand in it, or have mounts out of it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::eventually;
@@ -44,4 +44,25 @@ pub async fn gone(folder: &Path, limit: Duration) {
     let none_left = eventually("no trace", limit * 2, || async { of(folder).is_empty().then_some(()) });
     let waited = tokio::time::timeout(limit, none_left).await;
     assert!(waited.is_ok(), "left after {limit:?}:\n{}", of(folder).join("\n"));
+}
+
+/// The PID namespaces of the processes that have this word in their command line: whatever the sandbox started is in there, wherever it forked to.
+pub fn namespaces(word: &str) -> Vec<PathBuf> {
+    let found = pids().filter(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|command| command.contains(word)));
+    found.filter_map(|pid| namespace(&pid)).collect()
+}
+
+/// All processes of a PID namespace.
+pub fn inside(space: &Path) -> Vec<String> {
+    let alive = |pid: &String| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+    pids().filter(alive).filter(|pid| namespace(pid).as_deref() == Some(space)).collect()
+}
+
+fn namespace(pid: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/pid")).ok()
+}
+
+fn pids() -> impl Iterator<Item = String> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -55,7 +55,7 @@ async fn once(http: &Http, run_id: &str, instance: usize, frames: &mut Vec<Value
                 && let Some(data) = text.lines().find_map(|line| line.strip_prefix("data: "))
             {
                 let frame: Value = serde_json::from_str(data).expect("JSON");
-                let ends = ["RunCompleted", "RunError", "RunCancelled"].iter().any(|event| frame["event"] == *event);
+                let ends = is_end(&frame);
                 frames.push(frame);
                 if ends {
                     return true;
@@ -70,7 +70,16 @@ impl Saw {
     /// Each index once, in order, and the one end last.
     pub fn is_whole(&self) -> Result<(), String> {
         let indexes: Vec<u64> = self.frames.iter().filter_map(|frame| frame["event_index"].as_u64()).collect();
+        let ends: Vec<usize> = self.frames.iter().enumerate().filter(|(_, frame)| is_end(frame)).map(|(at, _)| at).collect();
         let gapless = indexes.iter().copied().eq(0..self.frames.len() as u64);
-        if gapless { Ok(()) } else { Err(format!("{indexes:?}")) }
+        if gapless && matches!(ends[..], [end] if end + 1 == self.frames.len()) {
+            Ok(())
+        } else {
+            Err(format!("indexes {indexes:?}, ends at {ends:?}"))
+        }
     }
+}
+
+fn is_end(frame: &Value) -> bool {
+    ["RunCompleted", "RunError", "RunCancelled"].iter().any(|event| frame["event"] == *event)
 }

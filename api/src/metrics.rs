@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
+use adapters::metrics::OPEN_METRICS;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
 use crate::respond::Refusal;
-
-/// Prometheus tells this from its older format by the type.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
     if app.options.is_function {

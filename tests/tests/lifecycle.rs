@@ -201,3 +201,21 @@ async fn nothing_of_an_ended_run_stays_in_the_data_folder() {
     .await;
     deployment.stop().await;
 }
+
+#[tokio::test]
+async fn a_worker_alone_tells_its_counts_where_it_was_told_to() {
+    let deployment = Deployment::with(Shape::Apart { apis: 1, workers: 1 }, &[("SANDLOG_METRICS_PORT", "0")]).await;
+    let http = deployment.http();
+    http.foreground(Submit::message("say counted")).await;
+    let log = deployment.workers[0].log();
+    let rest = log.split("metrics are at ").nth(1).unwrap_or_else(|| panic!("{log}"));
+    let worker = e2e::Http::new(vec![rest.split("/metrics").next().expect("a URL").to_owned()]);
+    eventually("its run is counted", Duration::from_secs(20), || async {
+        let text = worker.get("/metrics").await.text().await.expect("text");
+        text.lines().any(|line| line == "sandlog_runs_ended_total{status=\"COMPLETED\"} 1").then_some(())
+    })
+    .await;
+    assert_eq!(worker.get("/health").await.status(), 404);
+    assert!(!deployment.apis[0].log().contains("metrics are at"), "an api has them on its own port");
+    deployment.stop().await;
+}

@@ -5,6 +5,7 @@
 mod admission;
 mod auth;
 mod bad_input;
+mod cancelling;
 mod cases;
 mod claude;
 mod command_line;

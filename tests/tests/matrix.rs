@@ -1,87 +1,167 @@
-//! Viewers that come back, while all that may carry signals fails: each sees every frame once, in order, to the one end, and all see the same.
-//! Short here, long in `./dev test long`.
+//! Viewers that come back, while everything that a deployment stands on fails, one after the other and at once: each sees every frame once, in order, to
+//! the one end, and all see what the log has. Short here, long in `./dev test long`.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use e2e::http::{Submit, text};
 use e2e::link::{Link, Weather};
-use e2e::{Deployment, Redis, Shape, viewer};
+use e2e::viewer::{self, Saw};
+use e2e::{Deployment, Http, Postgres, Redis, Shape, Streamed};
 use futures_util::future::join_all;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(280);
 
-/// Runs, viewers of each, lines of each run, and how often what goes wrong goes wrong.
+/// Runs, viewers of each, seconds between two lines of a run, and how often all that goes wrong goes wrong, for how long.
 struct Size {
     runs: usize,
     viewers: usize,
-    lines: usize,
+    pace: &'static str,
     rounds: usize,
+    moment: Duration,
 }
 
 #[cfg(not(feature = "long"))]
-const SIZE: Size = Size { runs: 6, viewers: 3, lines: 60, rounds: 1 };
+const SIZE: Size = Size { runs: 6, viewers: 3, pace: "0.1", rounds: 1, moment: Duration::from_millis(300) };
+/// A moment of the long ones is beyond what a half-open link may take, and two of them beyond a lease.
 #[cfg(feature = "long")]
-const SIZE: Size = Size { runs: 100, viewers: 3, lines: 400, rounds: 4 };
+const SIZE: Size = Size { runs: 100, viewers: 3, pace: "0.5", rounds: 2, moment: Duration::from_millis(2500) };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn viewers_that_come_back_miss_nothing_whatever_becomes_of_redis() {
-    let mut redis = Redis::start().await;
+async fn viewers_that_come_back_miss_nothing_whatever_fails_with_redis() {
+    let redis = Redis::start().await;
     let link = Link::to(&format!("127.0.0.1:{}", redis.port)).await;
-    let url = format!("redis://127.0.0.1:{}", link.port);
-    let shape = Shape::Apart { apis: 2, workers: 2 };
-    let mut deployment = Deployment::with(shape, &[("REDIS_URL", &url), ("SANDLOG_WORKERS", "60")]).await;
-    let http = deployment.http();
-    let message = format!("tick {} 0.1", SIZE.lines);
-    let accepted = join_all((0..SIZE.runs).map(|n| http.background(Submit::message(&message).on(n)))).await;
-    let runs: Vec<String> = accepted.iter().map(|run| text(run, "run_id")).collect();
-    let viewing = tokio::spawn({
-        let (http, runs) = (http.clone(), runs.clone());
-        async move {
-            let viewers = runs.iter().flat_map(|run_id| (0..SIZE.viewers).map(|n| viewer::watch(&http, run_id, n, LIMIT)).collect::<Vec<_>>());
-            join_all(viewers).await
-        }
-    });
-    for _ in 0..SIZE.rounds {
-        spoil(&mut redis, &link).await;
-        // A killed api: its viewers go to the other one, and come back to it.
-        let port = deployment.apis[0].url.as_deref().and_then(|url| url.rsplit(':').next()).expect("a port").to_owned();
-        deployment.apis.remove(0).kill().await;
-        deployment.add_api_on(&port).await;
-        // It is the last one now: the order of the instances is that of their ports, which stay.
-        deployment.apis.rotate_right(1);
-        deployment.workers.remove(0).kill().await;
-        deployment.add_worker().await;
-    }
-    let saw = tokio::time::timeout(LIMIT, viewing).await.expect("all end").expect("viewers");
-    for (n, run_id) in runs.iter().enumerate() {
-        let of_run = &saw[n * SIZE.viewers..(n + 1) * SIZE.viewers];
-        for one in of_run {
-            one.is_whole().unwrap_or_else(|why| panic!("run {run_id}: {why}"));
-            assert_eq!(one.frames, of_run[0].frames, "two viewers of run {run_id}");
-        }
-        let stored = http.resume(run_id, None, n).await.whole(0);
-        assert_eq!(stored.0, of_run[0].frames, "the log of run {run_id}");
-        assert_eq!(stored.last_event(), "RunCompleted");
-    }
-    let lines: String = (1..=SIZE.lines).map(|n| format!("tick {n}\n")).collect();
-    assert!(saw.iter().all(|one| e2e::Streamed(one.frames.clone()).text() == lines));
-    assert!(saw.iter().any(|one| one.returns > 0), "the api that was killed had viewers");
-    deployment.stop().await;
+    miss_nothing(Some((redis, link))).await;
 }
 
-async fn spoil(redis: &mut Redis, link: &Link) {
-    let moment = || sleep(Duration::from_millis(400));
-    moment().await;
-    redis.ask(&["FLUSHALL"]).await;
-    moment().await;
-    redis.kill();
-    moment().await;
-    redis.restart().await;
-    for weather in [Weather::Slow(Duration::from_millis(300)), Weather::Silent, Weather::Cut] {
-        link.set(weather);
+#[tokio::test(flavor = "multi_thread")]
+async fn viewers_that_come_back_miss_nothing_whatever_fails_with_listen() {
+    miss_nothing(None).await;
+}
+
+/// What a deployment stands on, and can lose.
+struct World {
+    deployment: Deployment,
+    postgres: Postgres,
+    redis: Option<(Redis, Link)>,
+}
+
+async fn miss_nothing(redis: Option<(Redis, Link)>) {
+    let postgres = Postgres::start().await;
+    let url = redis.as_ref().map(|(_, link)| format!("redis://127.0.0.1:{}", link.port));
+    let more: Vec<(&str, &str)> = url.iter().map(|url| ("REDIS_URL", url.as_str())).chain([("SANDLOG_WORKERS", "60")]).collect();
+    let deployment = Deployment::on(Some(&postgres.url()), Shape::Apart { apis: 2, workers: 2 }, &more).await;
+    let (http, data) = (deployment.http(), deployment.data());
+    // They go on until all has failed that is to fail, however long that takes here.
+    let message = format!("until go {}\nsay the end", SIZE.pace);
+    let accepted = join_all((0..SIZE.runs).map(|n| http.background(Submit::message(&message).on(n)))).await;
+    let runs: Vec<String> = accepted.iter().map(|run| text(run, "run_id")).collect();
+    let viewing = tokio::spawn(watch(http.clone(), runs.clone()));
+    let mut world = World { deployment, postgres, redis };
+    for _ in 0..SIZE.rounds {
+        world.one_after_the_other().await;
+        world.at_once().await;
+    }
+    let saw = tokio::select! {
+        saw = viewing => saw.expect("viewers"),
+        () = let_go(&data) => unreachable!(),
+    };
+    for (n, run_id) in runs.iter().enumerate() {
+        let stored = http.resume(run_id, None, n).await.whole(0);
+        judge(run_id, &stored, &saw[n * SIZE.viewers..(n + 1) * SIZE.viewers]);
+    }
+    assert!(saw.iter().any(|one| one.returns > 0), "the api that was killed had viewers");
+    world.deployment.stop().await;
+}
+
+async fn watch(http: Http, runs: Vec<String>) -> Vec<Saw> {
+    let viewers = runs.iter().flat_map(|run_id| (0..SIZE.viewers).map(|n| viewer::watch(&http, run_id, n, LIMIT)).collect::<Vec<_>>());
+    timeout(LIMIT, join_all(viewers)).await.expect("all end")
+}
+
+/// Tells all runs to end, also those that begin only now.
+async fn let_go(data: &Path) {
+    let below = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+    loop {
+        for sandbox in below(&data.join("sandboxes")).iter().flat_map(|session| below(session)) {
+            // One that is just being made or cleared away has no workspace.
+            let _ = fs::write(sandbox.join("workspace/go"), "");
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn judge(run_id: &str, stored: &Streamed, viewers: &[Saw]) {
+    for one in viewers {
+        one.is_whole().unwrap_or_else(|why| panic!("run {run_id}: {why}"));
+        assert_eq!(one.frames, stored.0, "a viewer and the log of run {run_id}");
+    }
+    assert_eq!(stored.last_event(), "RunCompleted");
+    let started = stored.0.iter().filter(|frame| frame["event"] == "RunStarted").count();
+    assert_eq!(started, 1, "what failed cost run {run_id} an attempt");
+    let text = stored.text();
+    let ticks = text.lines().count() - 1;
+    let lines: String = (1..=ticks).map(|n| format!("tick {n}\n")).chain(["the end\n".to_owned()]).collect();
+    assert!(ticks > 0 && text == lines, "run {run_id}: {text}");
+}
+
+impl World {
+    async fn one_after_the_other(&mut self) {
+        let moment = || sleep(SIZE.moment);
+        if let Some((redis, link)) = &mut self.redis {
+            moment().await;
+            redis.ask(&["FLUSHALL"]).await;
+            moment().await;
+            redis.kill();
+            moment().await;
+            redis.restart().await;
+            // Half open is what says nothing and does not end.
+            for weather in [Weather::Slow(Duration::from_millis(300)), Weather::Silent, Weather::Cut] {
+                link.set(weather);
+                moment().await;
+                link.set(Weather::Fair);
+                moment().await;
+            }
+        }
+        let port = self.kill_api().await;
+        self.deployment.add_api_on(&port).await;
+        self.deployment.workers.remove(0).kill().await;
+        self.deployment.add_worker().await;
+        // Back at once, and after a while.
+        self.postgres.restart().await;
         moment().await;
-        link.set(Weather::Fair);
+        self.postgres.crash();
         moment().await;
+        self.postgres.restart().await;
+        moment().await;
+    }
+
+    async fn at_once(&mut self) {
+        if let Some((redis, link)) = &mut self.redis {
+            link.set(Weather::Silent);
+            redis.kill();
+        }
+        self.postgres.crash();
+        let port = self.kill_api().await;
+        self.deployment.workers.remove(0).kill().await;
+        sleep(2 * SIZE.moment).await;
+        self.postgres.restart().await;
+        self.deployment.add_api_on(&port).await;
+        self.deployment.add_worker().await;
+        if let Some((redis, link)) = &mut self.redis {
+            redis.restart().await;
+            link.set(Weather::Fair);
+        }
+        sleep(SIZE.moment).await;
+    }
+
+    /// Its viewers go to the other one, and come back when there is one at its port again.
+    async fn kill_api(&mut self) -> String {
+        let api = self.deployment.apis.remove(0);
+        let port = api.url.as_deref().and_then(|url| url.rsplit(':').next()).expect("a port").to_owned();
+        api.kill().await;
+        port
     }
 }

@@ -60,24 +60,24 @@ async fn health_says_what_carries_signals_and_whether_it_does() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wish_to_cancel_is_carried_and_without_a_carrier_the_heartbeat_brings_it() {
-    // A heartbeat every ten seconds, which nothing that is carried waits for.
-    let slow = ("SANDLOG_LEASE_SECONDS", "30");
+    // A heartbeat every thirty seconds, which nothing that is carried waits for.
+    let slow = ("SANDLOG_LEASE_SECONDS", "90");
     let mut redis = Redis::start().await;
     let url = redis.url();
     for more in [&[slow, ("REDIS_URL", url.as_str())][..], &[slow]] {
         let deployment = Deployment::with(APART, more).await;
         let http = deployment.http();
         let took = cancel(&http, &endless(&http).await).await;
-        assert!(took < Duration::from_secs(5), "{more:?}: {took:?}");
+        assert!(took < Duration::from_secs(20), "{more:?}: {took:?}");
         deployment.stop().await;
     }
-    // With Redis gone and a heartbeat a second.
+    // With Redis gone and a heartbeat a second: sooner than any sweep.
     let deployment = Deployment::with(APART, &[("REDIS_URL", &url)]).await;
     let http = deployment.http();
     let run_id = endless(&http).await;
     redis.kill();
     let took = cancel(&http, &run_id).await;
-    assert!(took < Duration::from_secs(6), "{took:?}");
+    assert!(took < Duration::from_secs(15), "{took:?}");
     deployment.stop().await;
 }
 

@@ -13,11 +13,14 @@
 //! | `SANDLOG_LISTEN` | on, but for functions | whether Postgres carries signals where there is no Redis: `on` or `off` |
 //! | `SANDLOG_LEASE_SECONDS` | 15 | how long a silent worker keeps a session |
 //! | `SANDLOG_WORKERS` | 8 | how many runs this process drives at a time |
+//! | `SANDLOG_METRICS_PORT` | none | a port for `GET /metrics`, at `SANDLOG_HOST`; 0: a free one, which is logged |
+//! | `SANDLOG_HOST` | 127.0.0.1 | its address |
 //! | `SANDLOG_RUNNER` | beside `worker` | the program `sandlog-runner` |
 //! | `SANDLOG_TOOLS` | none | a folder of programs that sandboxes see read-only, with its `bin` in their `PATH` |
 //! | `SANDLOG_EGRESS` | beside `worker` | the program `sandlog-egress`, which reads variables of its own (see `.env.sample`) |
 //! | `SANDLOG_LOG` | warn,info for our own | what is logged to standard error, as `RUST_LOG` |
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +46,7 @@ pub struct Config {
     pub carrying: Carrying,
     pub lease: Duration,
     pub turns: usize,
+    pub metrics: Option<SocketAddr>,
     pub runner: Option<PathBuf>,
     pub tools: Option<PathBuf>,
     pub egress: Option<PathBuf>,
@@ -66,6 +70,7 @@ impl Config {
             carrying: from.carrying(),
             lease: Duration::from_secs(from.within("SANDLOG_LEASE_SECONDS", 15, 1, 3600)),
             turns: usize::try_from(from.within("SANDLOG_WORKERS", 8, 1, 1000)).unwrap_or(8),
+            metrics: from.metrics(),
             runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
             tools: from.text("SANDLOG_TOOLS").map(PathBuf::from),
             egress: from.text("SANDLOG_EGRESS").map(PathBuf::from),
@@ -124,10 +129,18 @@ mod tests {
 
     #[test]
     fn every_fault_is_told_at_once() {
-        let faults = read(&[("SANDLOG_LEASE_SECONDS", "0"), ("SANDLOG_QUEUE_URL", "queue"), ("SANDLOG_SCHEMA", "a;b"), ("REDIS_URL", "localhost")])
-            .expect_err("faults")
-            .to_string();
-        for name in ["DATABASE_URL", "REDIS_URL", "SANDLOG_LEASE_SECONDS", "SANDLOG_QUEUE_URL", "SANDLOG_SCHEMA"] {
+        let wrong = [
+            ("SANDLOG_LEASE_SECONDS", "0"),
+            ("SANDLOG_QUEUE_URL", "queue"),
+            ("SANDLOG_SCHEMA", "a;b"),
+            ("REDIS_URL", "localhost"),
+            ("SANDLOG_METRICS_PORT", "x"),
+            ("SANDLOG_HOST", "here"),
+        ];
+        let faults = read(&wrong).expect_err("faults").to_string();
+        for name in
+            ["DATABASE_URL", "REDIS_URL", "SANDLOG_HOST", "SANDLOG_METRICS_PORT", "SANDLOG_LEASE_SECONDS", "SANDLOG_QUEUE_URL", "SANDLOG_SCHEMA"]
+        {
             assert!(faults.contains(&format!("{name}: ")), "{name} is not in: {faults}");
         }
     }
@@ -143,6 +156,18 @@ mod tests {
         assert!(nowhere.sandboxes().await.is_err(), "a process that can do nothing does not start");
         let function = Config { is_function: true, ..nowhere };
         assert!(function.sandboxes().await.expect("none").is_empty(), "a function leaves the runs alone");
+    }
+
+    #[test]
+    fn counts_are_told_on_loopback_where_somebody_asks_for_it_and_never_by_a_function() {
+        let of = |more: &[(&str, &str)]| {
+            read(&[&[("DATABASE_URL", "postgres://a")], more].concat()).expect("a configuration").metrics.map(|address| address.to_string())
+        };
+        let port = ("SANDLOG_METRICS_PORT", "9100");
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[port]).as_deref(), Some("127.0.0.1:9100"));
+        assert_eq!(of(&[port, ("SANDLOG_HOST", "0.0.0.0")]).as_deref(), Some("0.0.0.0:9100"));
+        assert_eq!(of(&[port, ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")]), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use adapters::signals::NoRing;
 use adapters::sqs::{Sending, Sqs};
-use adapters::{Reader, Ring, postgres, program};
+use adapters::{Reader, Ring, postgres, program, scrape};
 use worker::checkpoint::Folder;
 use worker::config::Config;
 use worker::{Parts, Stop, Worker, function};
@@ -35,15 +35,8 @@ async fn work() -> Result<(), Box<dyn Error + Send + Sync>> {
         Some(url) => Arc::new(Sqs::connect(url, if config.is_function { Sending::Awaited } else { Sending::Behind }).await),
         None => Arc::new(NoRing),
     };
-    let worker = Worker::new(Parts {
-        driver: log,
-        signals,
-        ring,
-        sandboxes,
-        checkpoints: Arc::new(checkpoints),
-        metrics: Arc::default(),
-        options: config.options(),
-    });
+    let (metrics, _scraped) = scrape::started(config.metrics).await?;
+    let worker = Worker::new(Parts { driver: log, signals, ring, sandboxes, checkpoints: Arc::new(checkpoints), metrics, options: config.options() });
     if config.is_function {
         return function::serve(worker).await;
     }

@@ -3,6 +3,7 @@
 //! Each program has a `config` of its own that says which variables it reads; here is what they have in common.
 
 use std::fmt::Display;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -139,6 +140,13 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             self.fault(format!("SANDLOG_QUEUE_URL: `{url}` is not the URL of an SQS queue"));
         }
         Some(url)
+    }
+
+    /// `SANDLOG_METRICS_PORT`, at `SANDLOG_HOST`: where a worker that serves nothing else tells its counts. A function tells none.
+    pub fn metrics(&mut self) -> Option<SocketAddr> {
+        self.text("SANDLOG_METRICS_PORT").filter(|_| !self.is_function())?;
+        let port = self.parsed("SANDLOG_METRICS_PORT", 0, "a port number");
+        Some(SocketAddr::new(self.parsed("SANDLOG_HOST", IpAddr::V4(Ipv4Addr::LOCALHOST), "an IP address"), port))
     }
 
     /// `REDIS_URL`, `SANDLOG_REDIS_PREFIX` and `SANDLOG_LISTEN`. A function is frozen between invocations, so it cannot listen.

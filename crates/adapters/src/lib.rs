@@ -4,7 +4,7 @@
 //! see; [`Signals`] wakes, and
 //! [`Ring`] calls workers that are functions. Behind them stand [`postgres`] (the log itself), [`memory`] (for tests; one conformance suite runs over both)
 //! and [`sqs`]; [`redis`] and [`postgres::listen`] carry signals. [`config`] and [`program`] are what every program that is wired from these reads and
-//! does at its start; [`metrics`] is what it counts.
+//! does at its start; [`metrics`] is what it counts, and [`scrape`] tells that where nothing else is served.
 //!
 //! The law of this crate: **the log is the fence.** Every append names the `seq` it takes and is refused with [`AppendError::Taken`] where that is taken,
 //! so a writer that lost its lease cannot write. Every write is one call; what is refused leaves nothing behind. Signals may be lost, doubled or
@@ -18,6 +18,7 @@ pub mod postgres;
 pub mod program;
 pub mod queue;
 pub mod redis;
+pub mod scrape;
 pub mod signals;
 pub mod sqs;
 

@@ -14,6 +14,9 @@ use runs::Status;
 
 use crate::Unended;
 
+/// Prometheus tells what [`Metrics::text`] gives from its older format by the type.
+pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
 type By = Family<[(&'static str, &'static str); 1], Counter>;
 
 /// Seconds, from what a signal takes to what a queue takes.

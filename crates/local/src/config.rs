@@ -24,6 +24,7 @@
 //! | `SANDLOG_LEASE_SECONDS` | 15 | how long a silent worker keeps a session |
 //! | `SANDLOG_WORKERS` | 8 | how many runs this process drives at a time |
 //! | `SANDLOG_WAIT_SECONDS` | 25 | how long a foreground submission waits for its result |
+//! | `SANDLOG_METRICS_PORT` | none | `up --only worker`: a port for `GET /metrics`, at `SANDLOG_HOST`; 0: a free one, which is logged |
 //! | `SANDLOG_RUNNER` | beside `sandlog` | the program `sandlog-runner` |
 //! | `SANDLOG_TOOLS` | none | a folder of programs that sandboxes see read-only, with its `bin` in their `PATH` |
 //! | `SANDLOG_EGRESS` | beside `sandlog` | the program `sandlog-egress`, which reads variables of its own (see `.env.sample`) |
@@ -55,6 +56,8 @@ pub(crate) struct Config {
     pub(crate) lease: Duration,
     pub(crate) workers: usize,
     pub(crate) wait: Duration,
+    /// Of a worker alone: what else serves tells it there.
+    pub(crate) metrics: Option<SocketAddr>,
     pub(crate) queue: Option<String>,
     pub(crate) carrying: Carrying,
     pub(crate) auth: Settings,
@@ -106,6 +109,7 @@ impl Config {
             lease: Duration::from_secs(from.within("SANDLOG_LEASE_SECONDS", 15, 1, 3600)),
             workers: usize::try_from(from.within("SANDLOG_WORKERS", 8, 1, 1000)).unwrap_or(8),
             wait: Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600)),
+            metrics: from.metrics().filter(|_| only == Some(Role::Worker)),
             queue: from.queue(),
             carrying: from.carrying(),
             auth,

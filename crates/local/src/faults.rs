@@ -21,6 +21,8 @@ pub(crate) enum Fault {
     NoKey { agent: String },
     #[error("cannot listen on {address}: {cause}. Is another sandlog running? SANDLOG_PORT chooses another port")]
     Port { address: SocketAddr, cause: io::Error },
+    #[error(transparent)]
+    Metrics(io::Error),
     #[error("the data folder {} cannot be used: {cause}. SANDLOG_DATA_DIR names it", .folder.display())]
     Data { folder: PathBuf, cause: io::Error },
     #[error(

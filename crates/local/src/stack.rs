@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::scrape::Scraped;
 use api::auth::Auth;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -32,6 +33,7 @@ pub(crate) struct Stack {
     /// All sandboxes of the data folder, where nobody else can have any there.
     sandboxes: Vec<Arc<dyn Sandboxes>>,
     held: Option<Held>,
+    _scraped: Scraped,
 }
 
 impl Stack {
@@ -40,6 +42,7 @@ impl Stack {
         let (serves, drives) = (only != Some(Role::Worker), only != Some(Role::Api));
         let (agents, auth) = (wiring::agents(&config.agents)?, wiring::auth(config)?);
         let listener = if serves { Some(listen(config.listen).await?) } else { None };
+        let (metrics, scraped) = wiring::counts(config).await?;
         let held = take(config, only, held)?;
         let sandboxes = if drives { wiring::sandboxes(config).await? } else { Vec::new() };
         let (postgres, url, owner_url) = match &config.database {
@@ -51,7 +54,7 @@ impl Stack {
             }
         };
         let opened = async {
-            let log = wiring::open(&url, &owner_url, config).await?;
+            let log = wiring::open(&url, &owner_url, config, metrics).await?;
             if drives {
                 wiring::belong(&log, config).await?;
             }
@@ -68,7 +71,8 @@ impl Stack {
         };
         // With a Postgres of its own, the folder's lock makes this the one process that drives sandboxes there.
         let ours = if postgres.is_some() { sandboxes.clone() } else { Vec::new() };
-        let mut stack = Stack { url: None, order: watch::Sender::new(false), parts: JoinSet::new(), postgres, sandboxes: ours, held };
+        let mut stack =
+            Stack { url: None, order: watch::Sender::new(false), parts: JoinSet::new(), postgres, sandboxes: ours, held, _scraped: scraped };
         if drives {
             let worker = wiring::worker(&log, sandboxes, config, only.is_none(), stack.ordered())?;
             stack.part("the worker", worker);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use adapters::metrics::Metrics;
 use adapters::program::{self, chain};
 use adapters::queue::Queue;
+use adapters::scrape::{self, Scraped};
 use adapters::signals::NoRing;
 use adapters::sqs::{Sending, Sqs};
 use adapters::{Driver, Intake, LogError, Reader, Ring, Signals};
@@ -48,8 +49,13 @@ pub(crate) fn auth(config: &Config) -> Result<Arc<Auth>, Fault> {
     Auth::new(&config.auth).map(Arc::new).map_err(Fault::Auth)
 }
 
+/// What this process counts, and where a worker alone tells it.
+pub(crate) async fn counts(config: &Config) -> Result<(Arc<Metrics>, Scraped), Fault> {
+    scrape::started(config.metrics).await.map_err(Fault::Metrics)
+}
+
 /// Brings the schema up to date and connects.
-pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<Log, Fault> {
+pub(crate) async fn open(url: &str, owner_url: &str, config: &Config, metrics: Arc<Metrics>) -> Result<Log, Fault> {
     let unfit = |cause: LogError| Fault::Log { place: place(url), cause: chain(&cause) };
     let functions_role = role(url).filter(|role| Some(role) != self::role(owner_url).as_ref());
     let migrated = adapters::postgres::migrate(owner_url, &config.schema, functions_role.as_deref()).await;
@@ -81,7 +87,7 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
     let deployment = log.health().await.map_err(unfit)?.deployment;
     let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, config.lease);
     let signals = signals.map_err(|cause| Fault::Signals(chain(&cause)))?;
-    Ok(Log { intake: log.clone(), reader: log.clone(), queue: log.clone(), driver: log, signals, ring, metrics: Arc::default() })
+    Ok(Log { intake: log.clone(), reader: log.clone(), queue: log.clone(), driver: log, signals, ring, metrics })
 }
 
 /// The sandboxes that this host can make; none at all is a fault.

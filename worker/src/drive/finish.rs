@@ -1,13 +1,19 @@
 //! From the end of a turn to its terminal event.
 
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+
+use runs::agents::Agent;
 use runs::decide::{self, Checkpoint, Verdict};
 use runs::{FailureClass, Metrics};
 use tracing::warn;
 
 use super::ledger::{LetGo, Written};
 use super::turn::Turn;
-use crate::checkpoint;
 use crate::harness::{Ending, Said, launch};
+use crate::sandbox::{Place, Sandboxes};
+use crate::{Parts, checkpoint};
 
 impl Turn<'_> {
     /// Whether the turn is done; if not, something came in between and the loop decides again.
@@ -18,8 +24,9 @@ impl Turn<'_> {
                 let verdict = self.failed(error, error_type, metrics);
                 self.finish(verdict, None).await
             }
-            Ending::Judged(judged) => match self.checkpoint().await {
-                Ok(checkpoint) => {
+            Ending::Judged(judged) => match self.checkpoint().await? {
+                None => Ok(false),
+                Some(Ok(checkpoint)) => {
                     let verdict = match judged.outcome {
                         Ok(said) => {
                             let Said { content, content_type, truncated } = said.unwrap_or_else(|| self.streamed());
@@ -35,7 +42,7 @@ impl Turn<'_> {
                     };
                     self.finish(verdict, Some(checkpoint)).await
                 }
-                Err(error) => {
+                Some(Err(error)) => {
                     let verdict = self.failed(format!("the checkpoint could not be saved: {error}"), "checkpoint".into(), judged.metrics);
                     self.finish(verdict, None).await
                 }
@@ -67,15 +74,26 @@ impl Turn<'_> {
         }
     }
 
-    async fn checkpoint(&self) -> std::io::Result<Checkpoint> {
-        let place = self.place().ok_or_else(|| std::io::Error::other("no sandbox"))?;
-        let (agent, paths) = (&self.ledger.run.submitted.agent, self.sandboxes.paths(&place).await);
-        // Each claim writes its own: a holder that lost its lease while it was packing must not replace what the next one has committed.
-        let name = format!("{}-{}", place.name, self.claim.epoch);
-        let (id, bytes) = self.parts.checkpoints.save(place.session, &name, &paths, launch::keeps(agent)).await?;
-        // One that never began cannot be taken up: the next turn begins it.
-        let began = launch::conversation(agent, place.session).filter(|conversation| checkpoint::has(&paths, &conversation.file));
-        Ok(Checkpoint { id, bytes, conversation: began.map(|conversation| conversation.id) })
+    /// A workspace may be large, and a wish to cancel does not wait for it. None: there is such a wish. What is being packed then comes to nothing, or to
+    /// a file that the next turn tidies up.
+    async fn checkpoint(&mut self) -> Result<Option<io::Result<Checkpoint>>, LetGo> {
+        let Some(place) = self.place() else { return Ok(Some(Err(io::Error::other("no sandbox")))) };
+        let mut word = self.word.clone();
+        let mut saving = pin!(save(self.parts, Arc::clone(&self.sandboxes), self.ledger.run.submitted.agent.clone(), place, self.claim.epoch));
+        loop {
+            tokio::select! {
+                saved = &mut saving => return Ok(Some(saved)),
+                changed = word.changed() => {
+                    if changed.is_err() || word.borrow_and_update().lost {
+                        return Err(LetGo::NotMine);
+                    }
+                    self.follow_hints().await?;
+                    if self.ledger.run.cancel_requested {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
     }
 
     async fn finish(&mut self, verdict: Verdict, checkpoint: Option<Checkpoint>) -> Result<bool, LetGo> {
@@ -87,6 +105,16 @@ impl Turn<'_> {
         }
         Ok(done)
     }
+}
+
+async fn save(parts: &Parts, sandboxes: Arc<dyn Sandboxes>, agent: Agent, place: Place, epoch: u64) -> io::Result<Checkpoint> {
+    let paths = sandboxes.paths(&place).await;
+    // Each claim writes its own: a holder that lost its lease while it was packing must not replace what the next one has committed.
+    let name = format!("{}-{epoch}", place.name);
+    let (id, bytes) = parts.checkpoints.save(place.session, &name, &paths, launch::keeps(&agent)).await?;
+    // One that never began cannot be taken up: the next turn begins it.
+    let began = launch::conversation(&agent, place.session).filter(|conversation| checkpoint::has(&paths, &conversation.file));
+    Ok(Checkpoint { id, bytes, conversation: began.map(|conversation| conversation.id) })
 }
 
 /// An attempt that the back end could not attach to for a reason that trying again does not mend.

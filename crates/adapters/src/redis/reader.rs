@@ -1,4 +1,5 @@
-//! The connection that reads: one blocking `XREAD` of all streams that this process follows.
+//! The connection that reads: one blocking `XREAD` of all streams that this process follows. Redis refuses all of it where one key is no stream, so such a
+//! key is found and left out.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::streams::{StreamId, StreamReadReply};
-use redis::{Client, RedisResult, cmd};
+use redis::{Client, Pipeline, RedisError, RedisResult, Value, cmd};
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
@@ -19,6 +20,8 @@ use crate::signals::{Followed, Signal, Topic, Topics};
 /// Entries of a stream in one answer.
 const TOGETHER: usize = 32;
 const START: &str = "0-0";
+/// When a key that was no stream is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
 
 pub(super) struct Reader {
     client: Client,
@@ -30,12 +33,14 @@ pub(super) struct Reader {
     read: HashMap<Topic, (u64, String)>,
     nudge: String,
     nudged: String,
+    /// Keys that are no streams, until when they are left out.
+    spoiled: HashMap<String, Instant>,
 }
 
 impl Reader {
     pub(super) fn new(client: Client, keys: Keys, heard: broadcast::Sender<Signal>, topics: Arc<Topics>, both: Arc<Both>, instance: Uuid) -> Self {
         let nudge = keys.nudge(instance);
-        Self { client, keys, heard, topics, both, read: HashMap::new(), nudge, nudged: START.into() }
+        Self { client, keys, heard, topics, both, read: HashMap::new(), nudge, nudged: START.into(), spoiled: HashMap::new() }
     }
 
     pub(super) async fn run(mut self) {
@@ -55,7 +60,13 @@ impl Reader {
         // The first answer comes at once: it says whether reading works.
         let mut block = Duration::from_millis(1);
         loop {
-            let answer = self.ask(&mut connection, block).await?;
+            let answer = match self.ask(&mut connection, block).await {
+                Err(error) if is_of_a_key(&error) => {
+                    self.leave_out(&mut connection).await?;
+                    continue;
+                }
+                answer => answer?,
+            };
             self.both.reads();
             block = BLOCK;
             for stream in answer.into_iter().flat_map(|answer| answer.keys) {
@@ -72,17 +83,42 @@ impl Reader {
 
     async fn ask(&mut self, connection: &mut MultiplexedConnection, block: Duration) -> RedisResult<Option<StreamReadReply>> {
         self.follow();
+        let streams = self.streams();
+        if streams.is_empty() {
+            sleep(block).await;
+            return Ok(None);
+        }
+        let (keys, places): (Vec<String>, Vec<String>) = streams.into_iter().unzip();
         let mut ask = cmd("XREAD");
-        ask.arg("COUNT").arg(TOGETHER).arg("BLOCK").arg(millis(block)).arg("STREAMS").arg(&self.nudge);
-        let streams: Vec<_> = self.read.iter().collect();
-        for (topic, _) in &streams {
-            ask.arg(self.keys.of(**topic));
-        }
-        ask.arg(&self.nudged);
-        for (_, (_, place)) in &streams {
-            ask.arg(place);
-        }
+        ask.arg("COUNT").arg(TOGETHER).arg("BLOCK").arg(millis(block)).arg("STREAMS").arg(keys).arg(places);
         ask.query_async(connection).await
+    }
+
+    /// What is read now: the keys, and after which entry.
+    fn streams(&mut self) -> Vec<(String, String)> {
+        let now = Instant::now();
+        self.spoiled.retain(|_, until| *until > now);
+        let followed = self.read.iter().map(|(topic, (_, place))| (self.keys.of(*topic), place.clone()));
+        let all = std::iter::once((self.nudge.clone(), self.nudged.clone())).chain(followed);
+        all.filter(|(key, _)| !self.spoiled.contains_key(key)).collect()
+    }
+
+    /// Reads each stream by itself, and leaves out those that are refused. Their runs are looked for by the clock.
+    async fn leave_out(&mut self, connection: &mut MultiplexedConnection) -> RedisResult<()> {
+        let streams = self.streams();
+        let mut each = Pipeline::new();
+        each.ignore_errors();
+        for (key, place) in &streams {
+            each.cmd("XREAD").arg("COUNT").arg(1).arg("STREAMS").arg(key).arg(place);
+        }
+        let answers: Vec<Value> = each.query_async(connection).await?;
+        for ((key, _), answer) in streams.into_iter().zip(answers) {
+            if matches!(&answer, Value::ServerError(error) if error.code() == NO_STREAM) {
+                tracing::warn!(key, "a key under this deployment's prefix in Redis is no stream: it is left out");
+                self.spoiled.insert(key, Instant::now() + AGAIN);
+            }
+        }
+        Ok(())
     }
 
     /// What is followed now, each from where it was read to.
@@ -107,6 +143,12 @@ impl Reader {
             Topic::Work => say(Signal::Work),
         }
     }
+}
+
+const NO_STREAM: &str = "WRONGTYPE";
+
+fn is_of_a_key(error: &RedisError) -> bool {
+    error.code() == Some(NO_STREAM)
 }
 
 fn millis(time: Duration) -> u64 {

@@ -129,11 +129,32 @@ async fn garbage_in_a_stream_is_a_reason_to_look_and_no_more() {
         let advance = hears(&mut heard, advance_of(run)).await;
         assert!(advance.event.is_none());
     }
-    // A key that is no stream spoils the reading, until it is gone.
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_no_stream_costs_its_own_run_and_no_other() {
+    let server = Redis::start().await;
+    let (here, there, run, other) = (hub(&server.url()).await, hub(&server.url()).await, Uuid::now_v7(), Uuid::now_v7());
+    let mut heard = there.subscribe();
+    let _following = (there.follow_run(run, 0), there.follow_run(other, 0));
+    speak_again(&here, &mut heard, run).await;
+    let key = format!("ours:run:{run}");
     server.ask(&["SET", &key, "x"]).await;
-    becomes(&hub, false).await;
+    // One that is there before it is followed, and a first read that meets both.
+    let late = Uuid::now_v7();
+    server.ask(&["LPUSH", &format!("ours:cancel:{late}"), "x"]).await;
+    let _late = (there.follow_cancel(late), there.follow_run(late, 0));
+    for run in [other, late] {
+        speak_again(&here, &mut heard, run).await;
+    }
+    let fresh = hub(&server.url()).await;
+    let mut afresh = fresh.subscribe();
+    let _afresh = (fresh.follow_run(run, 0), fresh.follow_run(other, 0));
+    speak_again(&here, &mut afresh, other).await;
+    assert!(there.carried().borrow().up && fresh.carried().borrow().up, "one key is not Redis");
+    // And it comes back by itself.
     server.ask(&["DEL", &key]).await;
-    becomes(&hub, true).await;
+    speak_again(&here, &mut heard, run).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
