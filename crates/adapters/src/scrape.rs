@@ -1,5 +1,4 @@
-//! `GET /metrics` of a process that serves nothing else: a worker alone. It is one path without parameters, so it needs no server of HTTP; every answer ends
-//! its connection.
+//! `GET /metrics` of a process that serves nothing else: a worker alone. Every answer ends its connection.
 
 use std::convert::Infallible;
 use std::io;
@@ -7,7 +6,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -58,32 +62,22 @@ async fn serve(listener: TcpListener, metrics: Arc<Metrics>) -> Infallible {
     }
 }
 
-async fn answer(mut stream: TcpStream, metrics: &Metrics) -> io::Result<()> {
-    let mut asked = Vec::new();
-    while !asked.windows(4).any(|end| end == b"\r\n\r\n") {
-        if asked.len() > LONGEST || stream.read_buf(&mut asked).await? == 0 {
-            return Ok(());
-        }
-    }
-    let (status, kind, text) = match path(&asked) {
-        Some("/metrics") => ("200 OK", OPEN_METRICS, metrics.text(None)),
-        Some(_) => ("404 Not Found", "text/plain", "only /metrics is here\n".to_owned()),
-        None => ("405 Method Not Allowed", "text/plain", "only GET is answered here\n".to_owned()),
-    };
-    let head = format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", text.len());
-    stream.write_all(&[head.as_bytes(), text.as_bytes()].concat()).await?;
-    stream.shutdown().await
-}
-
-/// What is asked for by GET, without its query.
-fn path(asked: &[u8]) -> Option<&str> {
-    let line = asked.split(|byte| *byte == b'\r').next()?;
-    let rest = std::str::from_utf8(line).ok()?.strip_prefix("GET ")?;
-    rest.split([' ', '?']).next()
+async fn answer(stream: TcpStream, metrics: &Metrics) -> Result<(), hyper::Error> {
+    let tell = service_fn(|request: Request<Incoming>| async move {
+        let (status, kind, text) = match (request.method(), request.uri().path()) {
+            (&Method::GET, "/metrics") => (StatusCode::OK, OPEN_METRICS, metrics.text(None)),
+            (&Method::GET, _) => (StatusCode::NOT_FOUND, "text/plain", "only /metrics is here\n".to_owned()),
+            _ => (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET is answered here\n".to_owned()),
+        };
+        Response::builder().status(status).header(CONTENT_TYPE, kind).body(text)
+    });
+    http1::Builder::new().keep_alive(false).max_buf_size(LONGEST).serve_connection(TokioIo::new(stream), tell).await
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
     async fn ask(address: SocketAddr, text: &str) -> String {
@@ -105,9 +99,9 @@ mod tests {
         let _silent = silent(address).await;
         let told = ask(address, "GET /metrics?x=1 HTTP/1.1\r\nhost: x\r\n\r\n").await;
         assert!(told.starts_with("HTTP/1.1 200 OK\r\n") && told.contains("\nsandlog_runs_driven 3\n"), "{told}");
-        assert!(ask(address, "GET / HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 404 "));
-        assert!(ask(address, "POST /metrics HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 405 "));
-        assert_eq!(ask(address, &"x".repeat(LONGEST + 100)).await, "");
+        assert!(ask(address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.starts_with("HTTP/1.1 404 "));
+        assert!(ask(address, "POST /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.starts_with("HTTP/1.1 405 "));
+        assert!(ask(address, &format!("GET /{} HTTP/1.1", "x".repeat(2 * LONGEST))).await.starts_with("HTTP/1.1 4"));
     }
 
     async fn silent(address: SocketAddr) -> Vec<TcpStream> {
