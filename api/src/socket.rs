@@ -22,7 +22,8 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, shutdown: impl Fu
     });
     let grace = app.options.grace;
     let late = app.clone();
-    let serving = axum::serve(listener, routes(app)).with_graceful_shutdown(async move {
+    // Made once: a `Router` itself would be copied for every connection, with all its routes.
+    let serving = axum::serve(listener, routes(app).into_make_service()).with_graceful_shutdown(async move {
         shutdown.await;
         closing.closing.send_replace(true);
     });
