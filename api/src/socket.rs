@@ -1,42 +1,72 @@
 //! The api on a listener of its own.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::ListenerExt;
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 use crate::Parts;
 use crate::app::{App, routes};
 
+/// Before the next connection is taken, where the system had nothing left for this one.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// HTTP/1 by itself: where the version is guessed by the first bytes, each connection keeps a buffer of twice the size for as long as it lives, and viewers
+/// are many connections that live long.
 pub(crate) async fn serve(listener: TcpListener, parts: Parts, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
     let app = Arc::new(App::new(parts));
-    let stalled = app.options.stalled_limit;
-    let closing = app.clone();
-    let listener = listener.tap_io(move |stream| {
-        if let Err(error) = prepare(stream, stalled) {
-            tracing::warn!(error = &error as &dyn std::error::Error, "api.socket: a connection has no time limit");
-        }
-    });
-    let grace = app.options.grace;
-    let late = app.clone();
-    // Made once: a `Router` itself would be copied for every connection, with all its routes.
-    let serving = axum::serve(listener, routes(app).into_make_service()).with_graceful_shutdown(async move {
-        shutdown.await;
-        closing.closing.send_replace(true);
-    });
-    tokio::select! {
-        served = serving.into_future() => served,
-        () = async {
-            late.closed().await;
-            tokio::time::sleep(grace).await;
-        } => {
-            tracing::warn!("api.socket: not every connection came to its end");
-            Ok(())
+    // With all it needs, so that a copy for a connection shares it.
+    let router = routes(app.clone()).with_state(());
+    let (mut connections, mut shutdown) = (JoinSet::new(), pin!(shutdown));
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => drop(connections.spawn(connection(stream, router.clone(), app.clone()))),
+                Err(error) if is_of_the_peer(&error) => {}
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "api.socket: no connection can be taken");
+                    sleep(PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+            () = &mut shutdown => break,
         }
     }
+    drop(listener);
+    app.closing.send_replace(true);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if timeout(app.options.grace, ended).await.is_err() {
+        tracing::warn!("api.socket: not every connection came to its end");
+    }
+    Ok(())
+}
+
+async fn connection(stream: TcpStream, router: Router, app: Arc<App>) {
+    if let Err(error) = prepare(&stream, app.options.stalled_limit) {
+        tracing::warn!(error = &error as &dyn std::error::Error, "api.socket: a connection has no time limit");
+    }
+    let mut serving = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    // A peer that breaks off is its own business.
+    tokio::select! {
+        _ = serving.as_mut() => {}
+        () = app.closed() => {
+            serving.as_mut().graceful_shutdown();
+            let _ = serving.await;
+        }
+    }
+}
+
+fn is_of_the_peer(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }
 
 /// A peer that is gone, or that takes nothing, must not hold a connection for ever: the kernel drops it after `stalled`.
