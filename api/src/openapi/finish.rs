@@ -1,0 +1,81 @@
+//! What holds for every route, written into the document in one place.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+use utoipa::openapi::OpenApi;
+
+use crate::auth::scopes::Need;
+
+/// The document as it is served.
+pub(super) fn finish(openapi: OpenApi) -> Value {
+    // Our own types of strings and numbers: writing them cannot fail.
+    let mut document = serde_json::to_value(openapi).unwrap_or_default();
+    document["components"]["securitySchemes"] = json!({ "bearer": {
+        "type": "http", "scheme": "bearer",
+        "description": "A key or a JSON Web Token, where the deployment asks for one. What a route needs is the scope beside it; `agent_os:admin` is enough for all.",
+    }});
+    document["components"]["headers"] = headers();
+    for (path, item) in document["paths"].as_object_mut().into_iter().flatten() {
+        for (method, operation) in item.as_object_mut().into_iter().flatten() {
+            let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).unwrap_or_default();
+            operation_of(Need::of(&method, Some(path)), operation);
+        }
+    }
+    document
+}
+
+fn headers() -> Value {
+    let text = |description: &str| json!({ "description": description, "required": true, "schema": { "type": "string" } });
+    let seconds = |description: &str, required: bool| json!({ "description": description, "required": required, "schema": { "type": "integer", "minimum": 1 } });
+    json!({
+        "RequestId": text("The request's own id, if it has one that is fit for a log, or a new one"),
+        "RetryAfter": seconds("In so many seconds", true),
+        "MayRetryAfter": seconds("In so many seconds, where that may help", false),
+        "Challenge": text("`Bearer`"),
+    })
+}
+
+fn operation_of(need: Need, operation: &mut Value) {
+    let requires_identity = need != Need::Nothing;
+    operation["security"] = match need {
+        Need::Nothing => json!([]),
+        Need::Identity => json!([{ "bearer": [] }]),
+        Need::One(scope) => json!([{ "bearer": [scope.name()] }]),
+    };
+    let id = json!({ "name": "x-request-id", "in": "header", "description": "Comes back with the answer", "schema": { "type": "string" } });
+    if let Some(parameters) = operation["parameters"].as_array_mut() {
+        parameters.push(id);
+    } else {
+        operation["parameters"] = json!([id]);
+    }
+    let responses = &mut operation["responses"];
+    let mut common = vec![("422", "What does not validate, each with its place"), ("500", "Something that an operator has to see to")];
+    if requires_identity {
+        common.extend([("401", "It is not known who asks"), ("403", "The scope is missing")]);
+        common.push(("503", "The log, or the issuer of tokens, does not answer"));
+    }
+    for (status, description) in common {
+        if responses[status].is_null() {
+            responses[status] = json!({ "description": description });
+        }
+    }
+    for (status, response) in responses.as_object_mut().into_iter().flatten() {
+        response_of(status, response);
+    }
+}
+
+fn response_of(status: &str, response: &mut Value) {
+    let refused = status.starts_with(['4', '5']);
+    if refused && response["content"].is_null() {
+        let shape = if status == "422" { "Faults" } else { "Detail" };
+        response["content"] = json!({ "application/json": { "schema": { "$ref": format!("#/components/schemas/{shape}") } } });
+    }
+    let named = |name: &str| json!({ "$ref": format!("#/components/headers/{name}") });
+    response["headers"]["x-request-id"] = named("RequestId");
+    match status {
+        "401" => response["headers"]["www-authenticate"] = named("Challenge"),
+        "429" => response["headers"]["retry-after"] = named("RetryAfter"),
+        "503" => response["headers"]["retry-after"] = named("MayRetryAfter"),
+        _ => {}
+    }
+}
