@@ -24,8 +24,7 @@ pub(crate) struct StreamFrame {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "written as text by Identity::control; here it is described")]
 pub(crate) struct ControlFrame {
-    /// `replay` or `catch_up` before what is stored, `subscribed` before what is live, `gap` where frames are no longer kept.
-    event: String,
+    event: Control,
     run_id: Uuid,
     /// Of `replay` and `catch_up`.
     #[schema(nullable = false)]
@@ -37,6 +36,34 @@ pub(crate) struct ControlFrame {
     to: Option<u32>,
     #[schema(nullable = false)]
     reason: Option<String>,
+}
+
+/// `replay` or `catch_up` before what is stored, `subscribed` before what is live, `gap` where frames are no longer kept.
+#[derive(ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "written as text by Identity::control; here it is described")]
+enum Control {
+    Replay,
+    CatchUp,
+    Subscribed,
+    Gap,
+}
+
+/// One event of a stream.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "written as text; here it is described")]
+pub(crate) struct StreamEvent {
+    /// The frame's `event_index`; a control frame has none.
+    #[schema(nullable = false, pattern = "^[0-9]+$")]
+    id: Option<String>,
+    /// The frame's kind.
+    event: String,
+    /// A frame, on one line.
+    #[schema(content_media_type = "application/json")]
+    data: String,
+    /// Milliseconds, at an end that comes before the run's.
+    #[schema(nullable = false)]
+    retry: Option<u32>,
 }
 
 /// Of which run a frame is.

@@ -12,7 +12,7 @@ use crate::auth::Caller;
 use crate::edge::Ids;
 use crate::fields::{Query, index_after};
 use crate::openapi::paths::OfRun;
-use crate::render::Identity;
+use crate::render::{Identity, StreamEvent};
 use crate::respond::{Fault, Refusal};
 use crate::stream::{self, Announce};
 use crate::{runs, submit};
@@ -60,7 +60,7 @@ pub(super) struct Fields {
     operation_id = "resume_run",
     params(OfRun, From, Last),
     responses(
-        (status = 200, description = "Server-sent events, each with a StreamFrame or a ControlFrame as data", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "Server-sent events, each with a StreamFrame or a ControlFrame as data", body = StreamEvent, content_type = "text/event-stream"),
         (status = 204, description = "With Last-Event-ID: the run has ended, and nothing is after it"),
         (status = 404, description = "No such agent, or no such run"),
     )
@@ -97,12 +97,12 @@ pub(crate) async fn resume(
     operation_id = "resume_run_by_form",
     params(OfRun, From, Last),
     request_body(content(
-        (Option<Fields> = "application/x-www-form-urlencoded"),
-        (Option<Fields> = "multipart/form-data"),
-        (Option<Fields> = "application/json"),
+        (Fields = "application/x-www-form-urlencoded"),
+        (Fields = "multipart/form-data"),
+        (Fields = "application/json"),
     )),
     responses(
-        (status = 200, description = "Server-sent events, each with a StreamFrame or a ControlFrame as data", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "Server-sent events, each with a StreamFrame or a ControlFrame as data", body = StreamEvent, content_type = "text/event-stream"),
         (status = 404, description = "No such agent, or no such run"),
         (status = 408, description = "The body did not come in"),
         (status = 413, description = "The body is larger than the limit that is named"),

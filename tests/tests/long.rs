@@ -2,3 +2,4 @@
 
 mod deployed;
 mod long_runs;
+mod schemathesis;

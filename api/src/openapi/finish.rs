@@ -1,5 +1,7 @@
 //! What holds for every route, written into the document in one place.
 
+use std::collections::BTreeSet;
+
 use axum::http::Method;
 use serde_json::{Value, json};
 use utoipa::openapi::OpenApi;
@@ -15,6 +17,13 @@ pub(super) fn finish(openapi: OpenApi) -> Value {
         "description": "A key or a JSON Web Token, where the deployment asks for one. What a route needs is the scope beside it; `agent_os:admin` is enough for all.",
     }});
     document["components"]["headers"] = headers();
+    document["components"]["schemas"]["StreamEvent"]["properties"]["data"]["contentSchema"] =
+        json!({ "anyOf": [{ "$ref": "#/components/schemas/StreamFrame" }, { "$ref": "#/components/schemas/ControlFrame" }] });
+    for schema in forms(&document) {
+        if let Some(schema) = document.pointer_mut(&schema) {
+            no_nulls(schema);
+        }
+    }
     for (path, item) in document["paths"].as_object_mut().into_iter().flatten() {
         for (method, operation) in item.as_object_mut().into_iter().flatten() {
             let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).unwrap_or_default();
@@ -35,6 +44,40 @@ fn headers() -> Value {
     })
 }
 
+/// Where the schemas of forms are.
+fn forms(document: &Value) -> BTreeSet<String> {
+    let operations = document["paths"].as_object().into_iter().flatten().flat_map(|(_, item)| item.as_object().into_iter().flatten());
+    let contents = operations.flat_map(|(_, operation)| operation["requestBody"]["content"].as_object().into_iter().flatten());
+    let forms = contents.filter(|(kind, _)| kind.as_str() != "application/json");
+    forms.filter_map(|(_, content)| Some(content["schema"]["$ref"].as_str()?.trim_start_matches('#').to_owned())).collect()
+}
+
+/// What is optional may be null in JSON. In an address, a header or a form there is no null.
+fn no_nulls(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(no_nulls),
+        Value::Object(fields) => {
+            if let Some(Value::Array(types)) = fields.get_mut("type") {
+                types.retain(|kind| kind != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    fields.insert("type".into(), only);
+                }
+            }
+            if let Some(Value::Array(choices)) = fields.get_mut("oneOf") {
+                choices.retain(|choice| choice["type"] != "null");
+                if let [Value::Object(only)] = choices.as_slice() {
+                    let only = only.clone();
+                    fields.remove("oneOf");
+                    fields.extend(only);
+                }
+            }
+            fields.values_mut().for_each(no_nulls);
+        }
+        _ => {}
+    }
+}
+
 fn operation_of(need: Need, operation: &mut Value) {
     let requires_identity = need != Need::Nothing;
     operation["security"] = match need {
@@ -44,6 +87,7 @@ fn operation_of(need: Need, operation: &mut Value) {
     };
     let id = json!({ "name": "x-request-id", "in": "header", "description": "Comes back with the answer", "schema": { "type": "string" } });
     if let Some(parameters) = operation["parameters"].as_array_mut() {
+        parameters.iter_mut().for_each(no_nulls);
         parameters.push(id);
     } else {
         operation["parameters"] = json!([id]);
@@ -69,6 +113,9 @@ fn response_of(status: &str, response: &mut Value) {
     if refused && response["content"].is_null() {
         let shape = if status == "422" { "Faults" } else { "Detail" };
         response["content"] = json!({ "application/json": { "schema": { "$ref": format!("#/components/schemas/{shape}") } } });
+    }
+    if let Some(headers) = response.get_mut("headers") {
+        no_nulls(headers);
     }
     let named = |name: &str| json!({ "$ref": format!("#/components/headers/{name}") });
     response["headers"]["x-request-id"] = named("RequestId");

@@ -30,7 +30,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::edge::Ids;
 use crate::openapi::paths::OfAgent;
-use crate::render::Identity;
+use crate::render::{Identity, StreamEvent};
 use crate::respond::{Fault, Refusal};
 use crate::show::Run;
 use crate::{Until, show, stream};
@@ -69,7 +69,7 @@ struct Pending {
     )),
     responses(
         (status = 200, description = "stream=true: server-sent events, each with a StreamFrame as data. Otherwise the run once it has ended",
-         content((Run = "application/json"), (String = "text/event-stream")), headers(("location" = String, description = "Where the run is read"))),
+         content((Run = "application/json"), (StreamEvent = "text/event-stream")), headers(("location" = String, description = "Where the run is read"))),
         (status = 202, description = "background=true, or the run has not ended within the time to wait", body = Pending, headers(
             ("location" = String, description = "Where the run is read"),
             ("retry-after" = Option<u32>, description = "Where it was waited for"),
