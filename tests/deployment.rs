@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::{Database, Http, Instance, binaries, eventually, pooler::Pooler, traces};
+use crate::{Database, Http, Instance, Redis, binaries, eventually, pooler::Pooler, traces};
 
 /// Which processes a deployment has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub enum Shape {
     Apart { apis: usize, workers: usize },
     /// The same, with a transaction pooler before that Postgres.
     Pooled { apis: usize, workers: usize },
+    /// The same as `Apart`, with a Redis.
+    WithRedis { apis: usize, workers: usize },
 }
 
 /// Dropped without [`Deployment::stop`], it is killed; what that leaves is killed too.
@@ -27,6 +29,7 @@ pub struct Deployment {
     pub workers: Vec<Instance>,
     pub database: Option<Database>,
     pooler: Option<Pooler>,
+    pub redis: Option<Redis>,
     folder: Folder,
     variables: Vec<(String, String)>,
 }
@@ -79,10 +82,10 @@ impl Deployment {
             ("SANDLOG_LEASE_SECONDS".into(), "3".into()),
         ];
         variables.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        let mut deployment = Deployment { apis: Vec::new(), workers: Vec::new(), database: None, pooler: None, folder, variables };
+        let mut deployment = Deployment { apis: Vec::new(), workers: Vec::new(), database: None, pooler: None, redis: None, folder, variables };
         match shape {
             Shape::Embedded => deployment.add_up().await,
-            Shape::Apart { apis, workers } | Shape::Pooled { apis, workers } => {
+            Shape::Apart { apis, workers } | Shape::Pooled { apis, workers } | Shape::WithRedis { apis, workers } => {
                 let database = Database::create();
                 let (mut functions_url, mut owner_url) = (database.functions_url(), database.owner_url());
                 if matches!(shape, Shape::Pooled { .. }) {
@@ -91,6 +94,12 @@ impl Deployment {
                     let pooled = format!("127.0.0.1:{}", pooler.port);
                     (functions_url, owner_url) = (functions_url.replace(&server, &pooled), owner_url.replace(&server, &pooled));
                     deployment.pooler = Some(pooler);
+                }
+                if matches!(shape, Shape::WithRedis { .. }) {
+                    let redis = Redis::start().await;
+                    // Unless the test has a URL of its own, through something that it can spoil.
+                    deployment.variables.insert(0, ("REDIS_URL".into(), redis.url()));
+                    deployment.redis = Some(redis);
                 }
                 deployment.variables.push(("DATABASE_URL".into(), functions_url));
                 deployment.variables.push(("DATABASE_MIGRATE_URL".into(), owner_url));
@@ -166,12 +175,16 @@ impl Deployment {
         eventually("no sandbox", Duration::from_secs(40), || async { (!standing()).then_some(()) }).await;
     }
 
+    /// How many processes of runners there are.
+    pub fn runners(&self) -> usize {
+        traces::of(self.folder.path()).iter().filter(|trace| trace.contains("sandlog-runner")).count()
+    }
+
     /// Waits until every run has ended and the workers have removed every sandbox.
     async fn idle(&self) {
         eventually("all runs end, and their sandboxes with them", Duration::from_secs(60), || async {
             let unended = self.database.as_ref()?.rows("select count(*) from sandlog.runs where ended_at is null");
-            let runners = traces::of(self.folder.path()).iter().any(|trace| trace.contains("sandlog-runner"));
-            (unended == [["0"]] && !runners).then_some(())
+            (unended == [["0"]] && self.runners() == 0).then_some(())
         })
         .await;
     }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
+pub use reqwest::StatusCode;
 use reqwest::header::AUTHORIZATION;
 use reqwest::multipart::{Form, Part};
-use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 
 use crate::eventually;

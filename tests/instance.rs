@@ -85,6 +85,10 @@ impl Instance {
         ended.unwrap_or_else(|_| panic!("sandlog did not end; its log:\n{}", self.log())).expect("its status")
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("a process that runs")
+    }
+
     /// What it has written to standard error.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()

@@ -16,15 +16,19 @@ pub mod functions;
 pub mod group;
 pub mod http;
 pub mod instance;
+pub mod link;
 pub mod pooler;
 pub mod proxy;
+pub mod redis;
 pub mod standin;
 pub mod suite;
 pub mod traces;
+pub mod viewer;
 
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+pub use self::redis::Redis;
 pub use database::Database;
 pub use deployment::{Deployment, Shape};
 pub use http::{Http, Streamed};

@@ -102,7 +102,8 @@ async fn connection(client: TcpStream, state: Arc<State>) {
 
 /// Client to server, message by message. `Some` after a strike.
 async fn forward(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, state: &State) -> Option<()> {
-    // The first message has no type.
+    // The first message has no type, and neither has the question before it, whether the server speaks TLS.
+    const TLS: [u8; 4] = 80_877_103_u32.to_be_bytes();
     let mut typed = false;
     loop {
         let mut message = Vec::new();
@@ -132,7 +133,7 @@ async fn forward(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, state: &
             return Some(());
         }
         server.write_all(&message).await.ok()?;
-        typed = true;
+        typed |= message[start..] != TLS;
     }
 }
 

@@ -1,8 +1,10 @@
 //! What the routes share, and which there are.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::runs::agents::{Agent, Agents};
+use adapters::metrics::Metrics;
 use adapters::queue::Queue;
 use adapters::{Intake, Reader, Ring, Signal, Signals};
 use axum::Router;
@@ -15,7 +17,10 @@ use uuid::Uuid;
 
 use crate::respond::Refusal;
 use crate::tail::{Settings, Tails};
-use crate::{Options, Parts, agents, auth, edge, events, health, openapi, queue, resume, runs, sessions, submit};
+use crate::{Options, Parts, agents, auth, edge, events, health, metrics, openapi, queue, resume, runs, sessions, submit};
+
+/// How long a function's answer waits for signals to be on their way.
+const SETTLING: Duration = Duration::from_millis(200);
 
 pub(crate) struct App {
     pub(crate) intake: Arc<dyn Intake>,
@@ -24,6 +29,7 @@ pub(crate) struct App {
     pub(crate) ring: Arc<dyn Ring>,
     pub(crate) queue: Arc<dyn Queue>,
     pub(crate) agents: Arc<Agents>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) auth: Arc<auth::Auth>,
     pub(crate) options: Options,
     pub(crate) tails: Tails,
@@ -33,16 +39,24 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { intake, reader, signals, ring, queue, agents, auth, options } = parts;
-        let settings = Settings { tick: options.tick, ring_bytes: options.ring_bytes, silence: options.silence };
-        let tails = Tails::start(reader.clone(), signals.clone(), settings);
-        Self { intake, reader, signals, ring, queue, agents, auth, options, tails, closing: watch::Sender::new(false) }
+        let Parts { intake, reader, signals, ring, queue, agents, metrics, auth, options } = parts;
+        let settings = Settings { tick: options.tick, floor: options.floor, ring_bytes: options.ring_bytes, silence: options.silence };
+        let tails = Tails::start(reader.clone(), signals.clone(), metrics.clone(), settings);
+        Self { intake, reader, signals, ring, queue, agents, metrics, auth, options, tails, closing: watch::Sender::new(false) }
     }
 
     /// Tells workers, in this process and elsewhere, that the session has work.
     pub(crate) async fn ring(&self, session: Uuid) {
         self.signals.send(Signal::Work);
         self.ring.ring(session).await;
+        self.settle().await;
+    }
+
+    /// A function may be frozen behind its answer, with what it has sent.
+    pub(crate) async fn settle(&self) {
+        if self.options.is_function {
+            self.signals.settle(SETTLING).await;
+        }
     }
 
     pub(crate) fn agent(&self, id: &str) -> Result<&Agent, Refusal> {
@@ -65,6 +79,7 @@ impl App {
 pub(crate) fn described() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(health::health))
+        .routes(routes!(metrics::metrics))
         .routes(routes!(agents::list))
         .routes(routes!(agents::one))
         .routes(routes!(submit::submit, runs::list))

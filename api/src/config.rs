@@ -7,6 +7,9 @@
 //! | `SANDLOG_SCHEMA` | sandlog | the schema of a deployment in that database |
 //! | `SANDLOG_AGENTS` | infra/agents.toml | the registered agents |
 //! | `SANDLOG_QUEUE_URL` | none | the SQS queue that rings workers that are functions |
+//! | `REDIS_URL` | none | the Redis that carries signals between processes |
+//! | `SANDLOG_REDIS_PREFIX` | of the deployment's id | what every key there begins with |
+//! | `SANDLOG_LISTEN` | on, but for functions | whether Postgres carries signals where there is no Redis: `on` or `off` |
 //! | `SANDLOG_AUTH` | none | who may ask: `none` (on loopback, or where it is said on purpose in Lambda), `key`, `jwt`, `gateway` (in Lambda) |
 //! | `SANDLOG_AUTH_KEYS` | | `key`: the file of keys |
 //! | `SANDLOG_AUTH_JWKS` | | `jwt`: the file or the https:// address of the issuer's public keys |
@@ -28,7 +31,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::runs::agents::{Agents, parse};
-use adapters::config::{Database, Faults, Variables};
+use adapters::config::{Carrying, Database, Faults, Variables};
 
 use crate::auth::Settings;
 use crate::{Checkpoints, Options};
@@ -50,6 +53,7 @@ pub struct Config {
     pub schema: String,
     pub agents: PathBuf,
     pub queue: Option<String>,
+    pub carrying: Carrying,
     pub auth: Settings,
     pub options: Options,
 }
@@ -79,7 +83,8 @@ impl Config {
             agents: from.text("SANDLOG_AGENTS").unwrap_or_else(|| "infra/agents.toml".into()).into(),
             queue: from.queue(),
             auth,
-            options: Options { wait_limit, stream_limit, queue_limit, checkpoints, ..Options::default() },
+            carrying: from.carrying(),
+            options: Options { wait_limit, stream_limit, queue_limit, checkpoints, is_function: listen.is_none(), ..Options::default() },
         };
         from.done(config)
     }
@@ -103,9 +108,15 @@ mod tests {
 
     #[test]
     fn every_fault_is_told_at_once() {
-        let wrong = [("SANDLOG_PORT", "70000"), ("SANDLOG_AUTH", "token"), ("SANDLOG_STREAM_SECONDS", "x"), ("SANDLOG_QUEUE_URL", "queue")];
+        let wrong = [
+            ("SANDLOG_PORT", "70000"),
+            ("SANDLOG_AUTH", "token"),
+            ("SANDLOG_STREAM_SECONDS", "x"),
+            ("SANDLOG_QUEUE_URL", "queue"),
+            ("SANDLOG_LISTEN", "yes"),
+        ];
         let faults = read(&wrong).expect_err("faults").to_string();
-        for name in ["DATABASE_URL", "SANDLOG_PORT", "SANDLOG_AUTH", "SANDLOG_STREAM_SECONDS", "SANDLOG_QUEUE_URL"] {
+        for name in ["DATABASE_URL", "SANDLOG_PORT", "SANDLOG_AUTH", "SANDLOG_STREAM_SECONDS", "SANDLOG_QUEUE_URL", "SANDLOG_LISTEN"] {
             assert!(faults.contains(&format!("{name}: ")), "{name} is not in: {faults}");
         }
     }
@@ -116,6 +127,19 @@ mod tests {
         assert!(read(&[given, ("SANDLOG_HOST", "0.0.0.0")]).is_err());
         assert_eq!(read(&[given]).expect("a configuration").listen.map(|address| address.to_string()).as_deref(), Some("127.0.0.1:7777"));
         assert_eq!(read(&[given, ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")]).expect("a configuration").listen, None);
+    }
+
+    #[test]
+    fn redis_goes_before_listen_and_a_function_does_not_listen() {
+        let with = |more: &[(&str, &str)]| read(&[&[("DATABASE_URL", "postgres://a")], more].concat()).map(|config| config.carrying);
+        assert_eq!(with(&[]).expect("a configuration"), Carrying::Listen);
+        assert_eq!(with(&[("SANDLOG_LISTEN", "off")]).expect("a configuration"), Carrying::Poll);
+        assert_eq!(with(&[("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")]).expect("a configuration"), Carrying::Poll);
+        assert!(with(&[("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001"), ("SANDLOG_LISTEN", "on")]).is_err());
+        let redis = with(&[("REDIS_URL", "redis://r"), ("SANDLOG_REDIS_PREFIX", "blue")]).expect("a configuration");
+        assert_eq!(redis, Carrying::Redis { url: "redis://r".into(), prefix: Some("blue:".into()) });
+        let told = with(&[("REDIS_URL", "http://:secret@r")]).expect_err("a fault").to_string();
+        assert!(!told.contains("secret"), "{told}");
     }
 
     #[test]

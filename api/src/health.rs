@@ -1,10 +1,10 @@
-//! `/health`: what answers and what does not.
+//! `/health`: what answers and what does not. Only Postgres is needed; what carries signals, and the queue, cost time when they are away.
 
 use std::sync::Arc;
 
-use adapters::LogError;
+use adapters::{Carried, LogError, RingState};
 use axum::Json;
-use axum::extract::State;
+use axum::extract;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -22,6 +22,33 @@ pub(crate) struct Health {
     /// `ok` or `unavailable`.
     status: &'static str,
     postgres: Postgres,
+    /// Where it carries signals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    redis: Option<State>,
+    signals: Carrier,
+    /// Where one rings workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    queue: Option<State>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct State {
+    /// `ok`, `unreachable` or `unknown`.
+    status: &'static str,
+}
+
+/// What tells instances of each other's commits.
+#[derive(Serialize, ToSchema)]
+struct Carrier {
+    /// `redis`, `listen` or `poll`.
+    carrier: &'static str,
+    /// `ok` or `late`.
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reason: Option<String>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -42,18 +69,30 @@ struct Postgres {
     operation_id = "health",
     responses((status = 200, description = "It can", body = Health), (status = 503, description = "Postgres does not answer", body = Health))
 )]
-pub(crate) async fn health(State(app): State<Arc<App>>) -> Response {
-    match app.reader.health().await {
-        Ok(health) => {
-            let postgres = Postgres { status: "ok", schema: Some(health.schema) };
-            Json(Health { detail: None, status: "ok", postgres }).into_response()
-        }
+pub(crate) async fn health(extract::State(app): extract::State<Arc<App>>) -> Response {
+    let (code, detail, status, postgres) = match app.reader.health().await {
+        Ok(health) => (StatusCode::OK, None, "ok", Postgres { status: "ok", schema: Some(health.schema) }),
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "api.health: Postgres does not answer");
             let status = if matches!(error, LogError::Unreachable(_)) { "unreachable" } else { "unfit" };
             let detail = Some(format!("Postgres is {status}"));
-            let body = Health { detail, status: "unavailable", postgres: Postgres { status, schema: None } };
-            (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
+            (StatusCode::SERVICE_UNAVAILABLE, detail, "unavailable", Postgres { status, schema: None })
         }
+    };
+    let carried = app.signals.carried().borrow().clone();
+    let redis = (carried.carrier == "redis").then_some(State { status: if carried.up { "ok" } else { "unreachable" } });
+    let queue = app.ring.state().map(|state| State {
+        status: match state {
+            RingState::Unknown => "unknown",
+            RingState::Ok => "ok",
+            RingState::Unreachable => "unreachable",
+        },
+    });
+    (code, Json(Health { detail, status, postgres, redis, signals: carried.into(), queue })).into_response()
+}
+
+impl From<Carried> for Carrier {
+    fn from(Carried { carrier, up, why }: Carried) -> Self {
+        Self { carrier, status: if up { "ok" } else { "late" }, reason: why }
     }
 }

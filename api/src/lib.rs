@@ -17,6 +17,7 @@ mod fields;
 pub mod function;
 mod health;
 mod leftover;
+mod metrics;
 mod openapi;
 mod queue;
 mod render;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::runs::agents::Agents;
+use adapters::metrics::Metrics;
 use adapters::queue::Queue;
 use adapters::{Intake, Reader, Ring, Signals};
 use axum::Router;
@@ -50,6 +52,7 @@ pub struct Parts {
     pub ring: Arc<dyn Ring>,
     pub queue: Arc<dyn Queue>,
     pub agents: Arc<Agents>,
+    pub metrics: Arc<Metrics>,
     pub auth: Arc<auth::Auth>,
     pub options: Options,
 }
@@ -62,6 +65,8 @@ pub struct Options {
     pub stream_limit: Option<Duration>,
     /// The log is asked at least so often while somebody watches a run.
     pub tick: Duration,
+    /// The same while signals of other processes come here, which tell of news: then this only finds what they lost.
+    pub floor: Duration,
     /// A comment is sent on a stream on which nothing has been sent for so long.
     pub keepalive: Duration,
     /// A viewer that hears nothing of its run for so long looks whether it is still there.
@@ -70,6 +75,8 @@ pub struct Options {
     pub stalled_limit: Duration,
     /// After `shutdown`, how long [`serve`] waits for connections that do not come to their end: one whose peer reads nothing, say.
     pub grace: Duration,
+    /// Between invocations this process is frozen: what is sent has to be on its way before an answer, and what it counts is of no use.
+    pub is_function: bool,
     /// How many runs may wait for their first claim before submissions are refused. `None`: any number.
     pub queue_limit: Option<u32>,
     /// Whether workers elsewhere can read the checkpoints.
@@ -96,10 +103,12 @@ impl Default for Options {
             wait_limit: Duration::from_secs(25),
             stream_limit: None,
             tick: Duration::from_millis(50),
+            floor: Duration::from_secs(1),
             keepalive: Duration::from_secs(15),
             silence: Duration::from_secs(15),
             stalled_limit: Duration::from_secs(60),
             grace: Duration::from_secs(5),
+            is_function: false,
             queue_limit: None,
             checkpoints: Checkpoints::Named,
             ring_bytes: 256 * 1024,

@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
-use adapters::signals::{LocalSignals, NoRing};
+use adapters::signals::NoRing;
 use adapters::sqs::{Sending, Sqs};
-use adapters::{Ring, postgres, program};
+use adapters::{Reader, Ring, postgres, program};
 use api::auth::Auth;
 use api::config::Config;
 use api::{Parts, function};
@@ -36,8 +37,10 @@ async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
         Some(url) => Arc::new(Sqs::connect(url, if config.listen.is_none() { Sending::Awaited } else { Sending::Behind }).await),
         None => Arc::new(NoRing),
     };
-    let signals = Arc::new(LocalSignals::default());
-    let parts = Parts { intake: log.clone(), reader: log.clone(), queue: log, signals, ring, agents, auth, options: config.options };
+    let (url, deployment) = (&config.database.url, log.health().await?.deployment);
+    let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, Duration::ZERO)?;
+    let (reader, intake) = (log.clone(), log.clone());
+    let parts = Parts { intake, reader, queue: log, signals, ring, agents, auth, metrics: Arc::default(), options: config.options };
     let Some(address) = config.listen else { return function::serve(parts).await };
     let stop = program::told_to_stop()?;
     let listener = TcpListener::bind(address).await.map_err(|cause| format!("cannot listen on {address}: {cause}"))?;

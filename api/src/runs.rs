@@ -140,7 +140,9 @@ async fn wish(app: &Arc<App>, caller: Caller, agent_id: String, run_id: Uuid) ->
         let answer = app.intake.cancel(&agent_id, run_id, caller.sees()).await?;
         if let Some(answer) = answer.as_ref().filter(|answer| answer.cancel_requested) {
             app.signals.send(Signal::Cancel(run_id));
-            app.signals.send(Signal::Advanced(run_id));
+            if answer.status.has_ended() {
+                app.signals.send(Signal::look(run_id));
+            }
             // Where it ended the run, the session's next one may start.
             app.ring(answer.session).await;
         }

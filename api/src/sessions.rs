@@ -188,6 +188,7 @@ pub(crate) async fn erase(State(app): State<Arc<App>>, caller: Caller, Ids(sessi
         Erased::Gone => {
             // A worker is to remove what its host has of it.
             app.signals.send(Signal::Work);
+            app.settle().await;
             Ok(StatusCode::NO_CONTENT)
         }
         Erased::Unknown => Err(Refusal::SessionNotFound),

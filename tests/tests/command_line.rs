@@ -1,12 +1,15 @@
 //! `sandlog` as a client, and `sandlog run`.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use e2e::deployment::{Folder, agents};
-use e2e::http::Submit;
+use e2e::http::{ENDED, Submit, body};
 use e2e::instance::{Ended, command, finish};
 use e2e::{Deployment, Shape, eventually, traces};
+use reqwest::StatusCode;
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 async fn sandlog(deployment: &Deployment, args: &[&str]) -> Ended {
     let mut variables = deployment.variables().to_vec();
@@ -68,8 +71,8 @@ async fn run_beside_up_submits_to_it() {
 #[tokio::test]
 async fn an_interrupted_run_is_cancelled_and_leaves_nothing() {
     let folder = Folder::new();
-    let mut child = command(&["run", "echo", "tick 6000 0.1"], &alone(&folder)).stdout(std::process::Stdio::piped()).spawn().expect("sandlog");
-    let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(child.stdout.take().expect("its output")));
+    let mut child = command(&["run", "echo", "tick 6000 0.1"], &alone(&folder)).stdout(Stdio::piped()).spawn().expect("sandlog");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
     let mut seen = String::new();
     while let Some(line) = lines.next_line().await.expect("a line") {
         if line == "tick 2" {
@@ -108,6 +111,26 @@ async fn a_client_submits_follows_lists_and_cancels() {
     assert!(cancelled.status.success(), "{cancelled:?}");
     assert_eq!(followed.status.code(), Some(1));
     assert!(followed.stdout.contains("tick 1\n") && followed.stdout.contains("-- CANCELLED"), "{followed:?}");
+    deployment.stop().await;
+}
+
+#[tokio::test]
+async fn who_stops_looking_at_a_run_is_told_that_it_goes_on() {
+    let deployment = Deployment::start(Shape::Embedded).await;
+    let mut variables = deployment.variables().to_vec();
+    variables.push(("SANDLOG_URL".into(), deployment.apis[0].url.clone().expect("a url")));
+    let mut command = command(&["submit", "echo", "tick 600 0.1"], &variables);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sandlog");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    while lines.next_line().await.expect("its output").expect("a line") != "tick 1" {}
+    kill_process(child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())).expect("a process"), Signal::INT).expect("a signal");
+    let ended = child.wait_with_output().await.expect("its end");
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(130), "{told}");
+    let run_id = told.split("sandlog cancel echo ").nth(1).and_then(|rest| rest.split('`').next()).expect("how to end it").to_owned();
+    assert_eq!(body(deployment.http().run(&run_id, 0).await, StatusCode::OK).await["status"], "RUNNING");
+    assert!(sandlog(&deployment, &["cancel", "echo", &run_id]).await.status.success());
+    deployment.http().wait(&run_id, &ENDED).await;
     deployment.stop().await;
 }
 

@@ -21,10 +21,10 @@ const MAY_IMPORT: [(&str, &[&str]); 9] = [
 ];
 
 /// Clients of the world, which only `adapters` names.
-const OF_ADAPTERS: [&str; 5] = ["tokio_postgres", "deadpool_postgres", "redis", "aws_sdk_sqs", "aws_config"];
+const OF_ADAPTERS: [&str; 5] = ["tokio_postgres", "deadpool_postgres", " redis::", "aws_sdk_sqs", "aws_config"];
 
 /// What stands behind a port: named where a program is wired, and nowhere else.
-const CONCRETE: [&str; 5] = ["adapters::postgres", "adapters::memory", "adapters::redis", "adapters::sqs", "LocalSignals"];
+const CONCRETE: [&str; 5] = ["adapters::postgres", "adapters::memory", "adapters::redis", "adapters::sqs", "signals::Hub"];
 
 #[test]
 fn crates_import_only_what_they_may() {

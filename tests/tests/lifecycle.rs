@@ -58,8 +58,10 @@ async fn a_run_whose_runner_stands_still_is_cancelled_all_the_same() {
     let http = deployment.http();
     let run = http.background(Submit::message("tick 6000 0.1")).await;
     let runner = eventually("a runner", Duration::from_secs(30), || async {
-        let trace = traces::of(&deployment.data()).into_iter().find(|trace| trace.contains("sandlog-runner daemon"))?;
-        trace.split(':').next()?.parse().ok().and_then(rustix::process::Pid::from_raw)
+        let traces = traces::of(&deployment.data());
+        let pids = traces.iter().filter(|trace| trace.contains("sandlog-runner run")).filter_map(|trace| trace.split(':').next());
+        let is_daemon = |pid: &&str| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sandlog-daemon");
+        pids.filter(is_daemon).find_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?))
     });
     rustix::process::kill_process(runner.await, Signal::STOP).expect("a runner to stop");
     http.cancel(&text(&run, "run_id"), 0).await;

@@ -4,4 +4,5 @@
 
 mod deployed;
 mod long_runs;
+mod matrix;
 mod schemathesis;

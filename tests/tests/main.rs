@@ -14,3 +14,5 @@ mod faults;
 mod imports;
 mod lambda;
 mod lifecycle;
+mod matrix;
+mod signals;

@@ -8,6 +8,9 @@
 //! | `SANDLOG_DATA_DIR` | .dev | what this host keeps; a function that has none makes no namespace sandboxes |
 //! | `SANDLOG_CHECKPOINTS` | DATA/checkpoints | where checkpoints are kept: `file:///FOLDER` |
 //! | `SANDLOG_QUEUE_URL` | none | the SQS queue that rings workers that are functions |
+//! | `REDIS_URL` | none | the Redis that carries signals between processes |
+//! | `SANDLOG_REDIS_PREFIX` | of the deployment's id | what every key there begins with |
+//! | `SANDLOG_LISTEN` | on, but for functions | whether Postgres carries signals where there is no Redis: `on` or `off` |
 //! | `SANDLOG_LEASE_SECONDS` | 15 | how long a silent worker keeps a session |
 //! | `SANDLOG_WORKERS` | 8 | how many runs this process drives at a time |
 //! | `SANDLOG_RUNNER` | beside `worker` | the program `sandlog-runner` |
@@ -19,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::config::{Database, Faults, Variables};
+use adapters::config::{Carrying, Database, Faults, Variables};
 use tracing::warn;
 use uuid::Uuid;
 
@@ -37,6 +40,7 @@ pub struct Config {
     pub data: Option<PathBuf>,
     pub checkpoints: PathBuf,
     pub queue: Option<String>,
+    pub carrying: Carrying,
     pub lease: Duration,
     pub turns: usize,
     pub runner: Option<PathBuf>,
@@ -59,6 +63,7 @@ impl Config {
             checkpoints: from.checkpoints().unwrap_or_else(|| here.join("checkpoints")),
             data,
             queue: from.queue(),
+            carrying: from.carrying(),
             lease: Duration::from_secs(from.within("SANDLOG_LEASE_SECONDS", 15, 1, 3600)),
             turns: usize::try_from(from.within("SANDLOG_WORKERS", 8, 1, 1000)).unwrap_or(8),
             runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
@@ -119,9 +124,10 @@ mod tests {
 
     #[test]
     fn every_fault_is_told_at_once() {
-        let faults =
-            read(&[("SANDLOG_LEASE_SECONDS", "0"), ("SANDLOG_QUEUE_URL", "queue"), ("SANDLOG_SCHEMA", "a;b")]).expect_err("faults").to_string();
-        for name in ["DATABASE_URL", "SANDLOG_LEASE_SECONDS", "SANDLOG_QUEUE_URL", "SANDLOG_SCHEMA"] {
+        let faults = read(&[("SANDLOG_LEASE_SECONDS", "0"), ("SANDLOG_QUEUE_URL", "queue"), ("SANDLOG_SCHEMA", "a;b"), ("REDIS_URL", "localhost")])
+            .expect_err("faults")
+            .to_string();
+        for name in ["DATABASE_URL", "REDIS_URL", "SANDLOG_LEASE_SECONDS", "SANDLOG_QUEUE_URL", "SANDLOG_SCHEMA"] {
             assert!(faults.contains(&format!("{name}: ")), "{name} is not in: {faults}");
         }
     }
@@ -129,6 +135,7 @@ mod tests {
     #[tokio::test]
     async fn a_function_without_a_data_folder_makes_no_namespaces() {
         let config = read(&[("DATABASE_URL", "postgres://a"), ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")]).expect("a configuration");
+        assert_eq!(config.carrying, Carrying::Poll);
         assert!(config.is_function && config.sandboxes().await.expect("none").is_empty());
         let process = read(&[("DATABASE_URL", "postgres://a")]).expect("a configuration");
         assert_eq!(process.data, Some(".dev".into()));

@@ -23,6 +23,7 @@ mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::metrics::Metrics;
 use adapters::{Driver, Ring, Signals};
 
 pub use poll::Stop;
@@ -37,6 +38,7 @@ pub struct Parts {
     /// One for each kind that this host can make.
     pub sandboxes: Vec<Arc<dyn sandbox::Sandboxes>>,
     pub checkpoints: Arc<dyn checkpoint::Checkpoints>,
+    pub metrics: Arc<Metrics>,
     pub options: Options,
 }
 

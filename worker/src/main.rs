@@ -4,7 +4,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use adapters::signals::{LocalSignals, NoRing};
+use adapters::signals::NoRing;
 use adapters::sqs::{Sending, Sqs};
 use adapters::{Reader, Ring, postgres, program};
 use worker::checkpoint::Folder;
@@ -28,17 +28,20 @@ async fn work() -> Result<(), Box<dyn Error + Send + Sync>> {
     let sandboxes = config.sandboxes().await?;
     let checkpoints = Folder::open(config.checkpoints.clone())?;
     let log = postgres::ready(&config.database, &config.schema, config.turns + 8).await?;
-    config.belong(log.health().await?.deployment)?;
+    let deployment = log.health().await?.deployment;
+    config.belong(deployment)?;
+    let signals = program::signals(&config.carrying, &log, &config.database.url, &config.schema, deployment, config.lease)?;
     let ring: Arc<dyn Ring> = match &config.queue {
         Some(url) => Arc::new(Sqs::connect(url, if config.is_function { Sending::Awaited } else { Sending::Behind }).await),
         None => Arc::new(NoRing),
     };
     let worker = Worker::new(Parts {
         driver: log,
-        signals: Arc::new(LocalSignals::default()),
+        signals,
         ring,
         sandboxes,
         checkpoints: Arc::new(checkpoints),
+        metrics: Arc::default(),
         options: config.options(),
     });
     if config.is_function {

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::{Claim, Signal};
+use adapters::Claim;
 use tokio::sync::Semaphore;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tracing::warn;
@@ -35,7 +34,8 @@ impl Worker {
         let mut background = JoinSet::new();
         let worker = Arc::clone(&self);
         background.spawn(async move { match worker.beats().await {} });
-        background.spawn(Arc::clone(&self).listens());
+        let worker = Arc::clone(&self);
+        background.spawn(async move { worker.listens().await });
         background.spawn(Arc::clone(&self).sweeps());
         let mut turns = JoinSet::new();
         let room = Arc::new(Semaphore::new(self.parts.options.turns));
@@ -86,22 +86,6 @@ impl Worker {
             }
             drop(permit);
             let _ = tokio::time::timeout(self.parts.options.poll, woken).await;
-        }
-    }
-
-    async fn listens(self: Arc<Self>) {
-        let mut signals = self.parts.signals.subscribe();
-        loop {
-            match signals.recv().await {
-                Ok(Signal::Work) => self.wake.notify_one(),
-                Ok(Signal::Cancel(run_id)) => self.leases.cancel(run_id),
-                Ok(Signal::Advanced(_)) => {}
-                Err(RecvError::Lagged(_)) => {
-                    self.wake.notify_one();
-                    self.leases.look();
-                }
-                Err(RecvError::Closed) => return,
-            }
         }
     }
 

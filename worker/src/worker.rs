@@ -4,8 +4,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::{Claim, ClaimRequest, HostSeen, LogError};
+use adapters::{Claim, ClaimRequest, HostSeen, LogError, Signal};
 use tokio::sync::Notify;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 use uuid::Uuid;
@@ -40,8 +41,12 @@ impl Worker {
         loop {
             info!(run.id = %claim.run_id, claim.epoch = claim.epoch, "claimed");
             let word = self.leases.take(&claim);
+            self.parts.metrics.driven(self.leases.runs().len());
+            let wishes = self.parts.signals.follow_cancel(claim.run_id);
             let outcome = drive(&self.parts, &claim, word).await;
+            drop(wishes);
             self.leases.drop(claim.claim);
+            self.parts.metrics.driven(self.leases.runs().len());
             if outcome == Outcome::Ended {
                 // Asked after the end has committed: inside that call a submission that commits beside it would be missed.
                 match self.chance(claim.session, time).await {
@@ -94,11 +99,30 @@ impl Worker {
         }
     }
 
+    /// Hears of work and of wishes to cancel, for as long as anybody could tell.
+    pub(crate) async fn listens(&self) {
+        let _work = self.parts.signals.follow_work();
+        let mut signals = self.parts.signals.subscribe();
+        loop {
+            match signals.recv().await {
+                Ok(Signal::Work) => self.wake.notify_one(),
+                Ok(Signal::Cancel(run_id)) => self.leases.cancel(run_id),
+                Ok(Signal::Advanced(_)) => {}
+                Err(RecvError::Lagged(_)) => {
+                    self.wake.notify_one();
+                    self.leases.look();
+                }
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+
     pub(crate) async fn beat(&self) {
         let Options { lease, label, .. } = &self.parts.options;
         let seen = |one: &Arc<dyn crate::sandbox::Sandboxes>| HostSeen { host: one.host().into(), kind: one.kind().into(), label: label.clone() };
         let hosts: Vec<HostSeen> = self.parts.sandboxes.iter().map(seen).collect();
         self.leases.beat(self.parts.driver.as_ref(), &hosts, *lease).await;
+        self.parts.signals.renew(&self.leases.runs());
     }
 }
 

@@ -112,6 +112,9 @@ async fn accept(app: &Arc<App>, submission: Submission) -> Result<Accepted, Refu
     let app = app.clone();
     let accepting = async move {
         let accepted = app.intake.submit(submission).await.map_err(|refused| admit::told(refused, &app.options))?;
+        if accepted.new {
+            app.metrics.accepted();
+        }
         app.ring(accepted.session).await;
         Ok::<_, Refusal>(accepted)
     };

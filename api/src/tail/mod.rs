@@ -1,7 +1,8 @@
 //! The tail: how viewers see a run's frames as they are committed.
 //!
-//! One task asks the log for all runs that this process tails, in one query a tick, and at once when a signal says that one of them advanced. What it
-//! finds it renders once and leaves in the run's ring. Viewers pull: each takes the frame after its last one from the ring or, where the ring no
+//! One task hears of all runs that this process tails. An event that a signal brings and that has a run's next frame it takes as it is; for all else it asks
+//! the log, for all runs in one query: every tick, and at once when a signal tells of more than there is here. While signals come from other processes the
+//! tick is long. What it gets it renders once and leaves in the run's ring. Viewers pull: each takes the frame after its last one from the ring or, where the ring no
 //! longer or not exactly has it, from the log. So nothing is queued for anybody, a slow viewer costs what it holds in its hands, and what a viewer gets
 //! is the log in order whatever signals say.
 
@@ -13,7 +14,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use adapters::{Reader, Signals};
+use adapters::metrics::Metrics;
+use adapters::{Following, Reader, Signals};
 use runs::Recorded;
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
@@ -25,6 +27,8 @@ pub(crate) use view::{Step, View};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) tick: Duration,
+    /// The tick while signals of other processes come here.
+    pub(crate) floor: Duration,
     pub(crate) ring_bytes: usize,
     /// A viewer that hears nothing for so long looks whether its run is still there.
     pub(crate) silence: Duration,
@@ -39,11 +43,12 @@ pub(crate) struct Tails {
 struct Shared {
     reader: Arc<dyn Reader>,
     signals: Arc<dyn Signals>,
+    metrics: Arc<Metrics>,
     settings: Settings,
     /// A run is tailed as long as somebody holds it; here nobody does.
     runs: Mutex<HashMap<Uuid, Weak<Tailed>>>,
-    /// There is something to tail.
-    busy: Notify,
+    /// There is one more run to tail.
+    grown: Notify,
 }
 
 /// A run that is tailed.
@@ -51,6 +56,7 @@ pub(super) struct Tailed {
     identity: Arc<Identity>,
     ring: Mutex<Ring>,
     head: watch::Sender<Head>,
+    _following: Following,
 }
 
 /// What is known to be in the log: the frames before `next`.
@@ -67,8 +73,8 @@ pub(crate) struct Feed {
 }
 
 impl Tails {
-    pub(crate) fn start(reader: Arc<dyn Reader>, signals: Arc<dyn Signals>, settings: Settings) -> Self {
-        let shared = Arc::new(Shared { reader, signals, settings, runs: Mutex::default(), busy: Notify::new() });
+    pub(crate) fn start(reader: Arc<dyn Reader>, signals: Arc<dyn Signals>, metrics: Arc<Metrics>, settings: Settings) -> Self {
+        let shared = Arc::new(Shared { reader, signals, metrics, settings, runs: Mutex::default(), grown: Notify::new() });
         let task = tokio::spawn(task::run(shared.clone())).abort_handle();
         Self { shared, task }
     }
@@ -101,13 +107,17 @@ impl Shared {
         let tailed = runs.get(&identity.run_id).and_then(Weak::upgrade).unwrap_or_else(|| {
             let head = watch::Sender::new(Head { next, ended: false });
             let ring = Mutex::new(Ring::new(self.settings.ring_bytes));
-            let tailed = Arc::new(Tailed { identity: identity.clone(), ring, head });
+            let tailed = Arc::new(Tailed { identity: identity.clone(), ring, head, _following: self.signals.follow_run(identity.run_id, next) });
             runs.insert(identity.run_id, Arc::downgrade(&tailed));
-            self.busy.notify_one();
+            self.grown.notify_one();
             tailed
         });
         let head = tailed.head.subscribe();
         Feed { tailed, head }
+    }
+
+    fn one(&self, run_id: Uuid) -> Option<Arc<Tailed>> {
+        lock(&self.runs).get(&run_id).and_then(Weak::upgrade)
     }
 
     /// Those that are still held and have not ended, each with the index it needs next.

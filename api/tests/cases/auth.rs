@@ -181,6 +181,28 @@ fn refused(answer: &Answer, method: &str, status: u16, detail: &str, what: &str)
 }
 
 #[tokio::test]
+async fn the_queue_is_for_operators_and_shows_them_everybodys_runs() {
+    let stage = stage(&[]);
+    let accepted = submitted(&stage, Who::Ann, &[("session_id", "of-ann")]).await.json();
+    let run = accepted["run_id"].as_str().expect("a run").to_owned();
+    stage.worker().await.complete_at_once().await;
+    let job = format!("/queue/jobs/{run}");
+    let requeue = format!("{job}/requeue");
+    for (method, path, status) in
+        [("GET", "/queue/stats", 200), ("GET", "/queue/jobs", 200), ("GET", job.as_str(), 200), ("POST", requeue.as_str(), 202)]
+    {
+        refused(&ask(&stage, method, path, None).await, method, 401, "Authorization header required", path);
+        for who in Who::all().into_iter().filter(|who| *who != Who::Operator) {
+            let answer = ask(&stage, method, path, Some(&who.key())).await;
+            refused(&answer, method, 403, "Insufficient permissions: the scope agent_os:admin is required", path);
+        }
+        let answer = ask(&stage, method, path, Some(&Who::Operator.key())).await;
+        assert_eq!(answer.status.as_u16(), status, "{path}: {}", answer.text);
+        assert!(path == "/queue/stats" || answer.text.contains(&run), "{path}: {}", answer.text);
+    }
+}
+
+#[tokio::test]
 async fn health_is_told_to_everybody_and_nothing_else_is() {
     let stage = stage(&[]);
     assert_eq!(ask(&stage, "GET", "/health", None).await.status, StatusCode::OK);

@@ -128,7 +128,7 @@ async fn cancelling_tells_the_others_and_is_the_same_the_second_time() {
     let path = format!("/agents/echo/runs/{run}/cancel");
     let expected = json!({ "run_id": run, "status": "CANCELLED", "cancel_requested": true });
     assert_eq!(stage.ask(post(&path)).await.json(), expected);
-    assert_eq!((signals.try_recv(), signals.try_recv()), (Ok(Signal::Cancel(run)), Ok(Signal::Advanced(run))));
+    assert_eq!((signals.try_recv(), signals.try_recv()), (Ok(Signal::Cancel(run)), Ok(Signal::look(run))));
     assert_eq!(stage.ask(post(&path)).await.json(), expected);
     let read = stage.get(&format!("/agents/echo/runs/{run}")).await.json();
     assert_eq!((&read["cancel_requested"], &read["messages"][0]["content"]), (&json!(true), &json!("x")));

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use adapters::{Signal, Signals};
-use api::{Options, Parts};
+use adapters::{Advance, Signal, Signals};
+use api::Options;
 use futures_util::future::join_all;
 use proptest::prelude::*;
-use runs::Frame;
+use runs::{Event, Frame, Recorded};
 use serde_json::json;
-use tokio::sync::broadcast;
 use uuid::Uuid;
 
+use crate::kit::wire::Wire;
 use crate::kit::{Seen, Stage, Worker, eventually, form};
 
 /// What a viewer got from `from` on is what the log has there.
@@ -32,6 +32,12 @@ async fn view(stage: Stage, run: Uuid, from: u32) {
 enum Act {
     Say(Vec<String>),
     Signal,
+    /// The event so many before the newest: new, or stale.
+    Tell(usize),
+    /// A wrong index, or an event that is not where it says.
+    Lie(u32),
+    /// Hints begin or cease to come.
+    Weather(bool),
     Join(u32),
     Pause,
 }
@@ -40,13 +46,22 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     let act = prop_oneof![
         3 => prop::collection::vec("[a-z\n]{0,40}", 1..4).prop_map(Act::Say),
         1 => Just(Act::Signal),
+        3 => prop_oneof![3 => Just(0usize), 1 => 0usize..9].prop_map(Act::Tell),
+        1 => (0u32..40).prop_map(Act::Lie),
+        1 => any::<bool>().prop_map(Act::Weather),
         2 => (0u32..12).prop_map(Act::Join),
         1 => Just(Act::Pause),
     ];
     prop::collection::vec(act, 1..25)
 }
 
-async fn play(stage: &Stage, acts: Vec<Act>) {
+/// Of a run that is watched, an end and a place that the log does not have.
+fn lie(run: Uuid, next: u32) -> [Signal; 2] {
+    let end = Recorded { seq: next, first_index: next, at: 0, event: Event::Cancelled { reason: "a lie".into() } };
+    [Signal::Advanced(Advance { run_id: run, next: Some(next + 1), event: Some(Arc::new(end)) }), Signal::up_to(run, next)]
+}
+
+async fn play(stage: &Stage, wire: &Wire, acts: Vec<Act>) {
     let run = stage.accepted(&[("message", "x")]).await;
     let mut viewers = vec![tokio::spawn(view(stage.clone(), run, 0))];
     let mut worker = stage.worker().await;
@@ -55,6 +70,9 @@ async fn play(stage: &Stage, acts: Vec<Act>) {
         match act {
             Act::Say(texts) => worker.say(&texts.iter().map(String::as_str).collect::<Vec<_>>()).await,
             Act::Signal => worker.signal(),
+            Act::Tell(back) => worker.tell(back),
+            Act::Lie(next) => lie(run, next).into_iter().for_each(|signal| wire.send(signal)),
+            Act::Weather(up) => wire.set(up),
             Act::Join(from) => viewers.push(tokio::spawn(view(stage.clone(), run, from.min(worker.index)))),
             Act::Pause => tokio::time::sleep(Duration::from_millis(3)).await,
         }
@@ -74,7 +92,9 @@ proptest! {
     fn replay_and_live_equal_the_log_at_every_cut(acts in acts(), ring_bytes in prop_oneof![Just(0usize), Just(300), Just(2000), Just(1 << 20)]) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
-            play(&Stage::with(Options { ring_bytes, tick: Duration::from_millis(2), ..Options::default() }), acts).await;
+            let wire = Arc::new(Wire::new(false, false));
+            let options = Options { ring_bytes, tick: Duration::from_millis(2), floor: Duration::from_millis(20), ..Options::default() };
+            play(&Stage::signalling(options, wire.clone()), &wire, acts).await;
         });
     }
 }
@@ -235,21 +255,10 @@ async fn a_run_that_ends_while_a_viewer_joins_ends_the_stream() {
     }
 }
 
-/// Signals that nobody sends.
-struct Dead;
-
-impl Signals for Dead {
-    fn send(&self, _: Signal) {}
-
-    fn subscribe(&self) -> broadcast::Receiver<Signal> {
-        broadcast::channel(1).1
-    }
-}
-
 #[tokio::test]
 async fn without_signals_the_tick_is_enough() {
-    let mut stage = Stage::with(Options { tick: Duration::from_millis(40), ..Options::default() });
-    stage.router = api::router(Parts { signals: Arc::new(Dead), ..stage.parts.clone() });
+    let options = Options { tick: Duration::from_millis(40), floor: Duration::from_secs(3600), ..Options::default() };
+    let stage = Stage::signalling(options, Arc::new(Wire::new(false, true)));
     let mut worker = started(&stage).await;
     let mut open = stage.resume(worker.run_id, None).await;
     while open.next().await.unwrap().event != "subscribed" {}
@@ -262,6 +271,86 @@ async fn without_signals_the_tick_is_enough() {
     let ticks = usize::try_from(since.elapsed().as_millis() / 40).unwrap();
     let queries = stage.reader.tails.load(Ordering::SeqCst) - before;
     assert!(queries <= ticks + 2, "{queries} queries in {ticks} ticks");
+}
+
+#[tokio::test]
+async fn while_hints_bring_frames_the_log_is_not_asked_for_them() {
+    let options = Options { tick: Duration::from_millis(5), floor: Duration::from_secs(3600), ..Options::default() };
+    let stage = Stage::signalling(options, Arc::new(Wire::new(true, false)));
+    let mut worker = started(&stage).await;
+    let mut viewers = Vec::new();
+    for _ in 0..20 {
+        let mut open = stage.resume(worker.run_id, None).await;
+        while open.next().await.unwrap().event != "subscribed" {}
+        viewers.push(open);
+    }
+    // A run that is new here is asked for once, for what was said before.
+    eventually(|| async { stage.reader.tails.load(Ordering::SeqCst) > 0 }).await;
+    let asked = || stage.reader.tails.load(Ordering::SeqCst) + stage.reader.pages.load(Ordering::SeqCst);
+    let before = asked();
+    for line in ["a", "b", "c"] {
+        worker.say(&[line, line]).await;
+        worker.tell(0);
+        worker.tell(0);
+        worker.tell(1);
+        for seen in join_all(viewers.iter_mut().map(async |open| (open.next().await.unwrap(), open.next().await.unwrap()))).await {
+            assert_eq!((&seen.0.data["content"], &seen.1.data["content"]), (&json!(line), &json!(line)));
+        }
+    }
+    assert_eq!(asked(), before);
+    // A hint got lost: the next one shows it.
+    worker.say(&["d"]).await;
+    worker.say(&["e"]).await;
+    worker.tell(0);
+    for seen in join_all(viewers.iter_mut().map(async |open| (open.next().await.unwrap(), open.next().await.unwrap()))).await {
+        assert_eq!((&seen.0.data["content"], &seen.1.data["content"]), (&json!("d"), &json!("e")));
+    }
+    assert_eq!(asked(), before + 1);
+    let told = stage.get("/metrics").await.text;
+    for line in [
+        "sandlog_hints_total{use=\"hit\"} 3",
+        "sandlog_hints_total{use=\"miss\"} 1",
+        "sandlog_runs{status=\"RUNNING\"} 1",
+        "sandlog_runs_accepted_total 1",
+    ] {
+        assert!(told.lines().any(|one| one == line), "{line} is not in\n{told}");
+    }
+}
+
+#[tokio::test]
+async fn when_hints_cease_to_come_the_log_is_asked_by_the_tick_again() {
+    let options = Options { tick: Duration::from_millis(5), floor: Duration::from_secs(3600), ..Options::default() };
+    let wire = Arc::new(Wire::new(true, true));
+    let stage = Stage::signalling(options, wire.clone());
+    let mut worker = started(&stage).await;
+    let mut open = stage.resume(worker.run_id, None).await;
+    while open.next().await.unwrap().event != "subscribed" {}
+    for line in ["lost", "lost too"] {
+        worker.say(&[line]).await;
+        worker.tell(0);
+        wire.set(false);
+        assert_eq!(open.next().await.unwrap().data["content"], line);
+    }
+    // And once when they come again, for what was said meanwhile.
+    let quiet = || async {
+        let before = stage.reader.tails.load(Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        stage.reader.tails.load(Ordering::SeqCst) == before
+    };
+    assert!(!quiet().await);
+    wire.set(true);
+    eventually(quiet).await;
+}
+
+#[tokio::test]
+async fn an_end_that_only_a_hint_tells_of_ends_nothing() {
+    let stage = Stage::with(Options { tick: Duration::from_millis(5), ..Options::default() });
+    let mut worker = started(&stage).await;
+    let mut open = stage.resume(worker.run_id, None).await;
+    while open.next().await.unwrap().event != "subscribed" {}
+    lie(worker.run_id, worker.index).into_iter().for_each(|signal| stage.signals.send(signal));
+    worker.say(&["goes on"]).await;
+    assert_eq!(open.next().await.unwrap().data["content"], "goes on");
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ pub(crate) fn check(document: &Value, method: &Method, path: &str, status: Statu
     };
     let response = &operation["responses"][status.as_str()];
     assert!(response.is_object(), "{method} {path}: {status} is not in the document");
-    let kind = headers.get("content-type").map(|kind| kind.to_str().unwrap());
+    let kind = headers.get("content-type").map(|kind| kind.to_str().unwrap().split(';').next().unwrap());
     match response["content"].as_object() {
         None => assert_eq!(kind, None, "{method} {path}: {status}"),
         Some(content) => assert!(kind.is_some_and(|kind| content.contains_key(kind)), "{method} {path}: {status} as {kind:?}"),

@@ -1,14 +1,15 @@
 //! The api on the memory log, what a client does with it, and a worker that appends what the case says.
 
 pub(crate) mod described;
+pub(crate) mod wire;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use adapters::memory::Memory;
-use adapters::signals::{LocalSignals, NoRing};
-use adapters::{Accepted, CancelAnswer, Erased, Health, Intake, Refused, Signal, Signals, Submission, Terms};
+use adapters::signals::{Hub, NoRing};
+use adapters::{Accepted, CancelAnswer, Erased, Health, Intake, Refused, Signal, Signals, Submission, Terms, Unended};
 use adapters::{ClaimRequest, Cursor, Driver, Finish, Holding, LogError, Page, Place, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
 use api::auth::Auth;
 use api::{Options, Parts};
@@ -95,6 +96,10 @@ impl Reader for Watched {
     async fn health(&self) -> Result<Health, LogError> {
         self.up()?.health().await
     }
+
+    async fn unended(&self) -> Result<Unended, LogError> {
+        self.up()?.unended().await
+    }
 }
 
 /// What is wrong with the log, as the case wants it.
@@ -144,7 +149,7 @@ pub(crate) struct Stage {
     pub(crate) gate: Arc<Gate>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) reader: Arc<Watched>,
-    pub(crate) signals: Arc<LocalSignals>,
+    pub(crate) signals: Arc<Hub>,
     pub(crate) parts: Parts,
     pub(crate) router: Router,
 }
@@ -164,7 +169,7 @@ impl Stage {
     }
 
     fn made(options: Options, auth: Auth) -> Self {
-        let (memory, signals) = (Arc::new(Memory::new()), Arc::new(LocalSignals::default()));
+        let (memory, signals) = (Arc::new(Memory::new()), Arc::new(Hub::poll()));
         let reader = Arc::new(Watched {
             memory: memory.clone(),
             tails: AtomicUsize::new(0),
@@ -182,11 +187,20 @@ impl Stage {
             signals: signals.clone(),
             ring: Arc::new(NoRing),
             agents: Arc::new(agents()),
+            metrics: Arc::default(),
             auth: Arc::new(auth),
             options,
         };
         let router = api::router(parts.clone());
         Self { gate, memory, reader, signals, parts, router }
+    }
+
+    /// The same with signals that a test decides about.
+    pub(crate) fn signalling(options: Options, signals: Arc<dyn Signals>) -> Self {
+        let mut stage = Self::with(options);
+        stage.parts.signals = signals;
+        stage.router = api::router(stage.parts.clone());
+        stage
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Open {
@@ -237,6 +251,7 @@ impl Stage {
             seq: last.seq + 1,
             index: last.next_index(),
             attempt: 0,
+            written: Vec::new(),
         }
     }
 
@@ -363,6 +378,7 @@ pub(crate) struct Worker {
     seq: u32,
     pub(crate) index: u32,
     attempt: u32,
+    written: Vec<Arc<Recorded>>,
 }
 
 impl Worker {
@@ -373,7 +389,8 @@ impl Worker {
     }
 
     async fn append(&mut self, event: Event) {
-        self.stage.memory.append(self.run_id, self.seq, self.index, &event).await.unwrap();
+        let at = self.stage.memory.append(self.run_id, self.seq, self.index, &event).await.unwrap();
+        self.written.push(Arc::new(Recorded { seq: self.seq, first_index: self.index, at, event: event.clone() }));
         self.past(&event);
     }
 
@@ -381,8 +398,15 @@ impl Worker {
         (self.seq, self.index) = (self.seq + 1, self.index + frame::count(event));
     }
 
+    /// Says what it wrote, as a worker does: the newest event, or one before it.
+    pub(crate) fn tell(&self, back: usize) {
+        if let Some(event) = self.written.iter().rev().nth(back) {
+            self.stage.parts.signals.send(Signal::committed(self.run_id, event.clone()));
+        }
+    }
+
     pub(crate) fn signal(&self) {
-        self.stage.signals.send(Signal::Advanced(self.run_id));
+        self.stage.signals.send(Signal::look(self.run_id));
     }
 
     /// A sandbox, and the harness in it.

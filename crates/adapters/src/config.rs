@@ -20,6 +20,18 @@ pub struct Database {
     pub owner_url: Option<String>,
 }
 
+/// What carries signals between processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carrying {
+    /// `REDIS_URL`, and `SANDLOG_REDIS_PREFIX` where keys are not to begin with the deployment's own id.
+    Redis {
+        url: String,
+        prefix: Option<String>,
+    },
+    Listen,
+    Poll,
+}
+
 /// The variables, with the faults found so far.
 pub struct Variables<F> {
     get: F,
@@ -127,5 +139,35 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             self.fault(format!("SANDLOG_QUEUE_URL: `{url}` is not the URL of an SQS queue"));
         }
         Some(url)
+    }
+
+    /// `REDIS_URL`, `SANDLOG_REDIS_PREFIX` and `SANDLOG_LISTEN`. A function is frozen between invocations, so it cannot listen.
+    pub fn carrying(&mut self) -> Carrying {
+        let prefix = self.text("SANDLOG_REDIS_PREFIX").map(|prefix| if prefix.ends_with(':') { prefix } else { format!("{prefix}:") });
+        let listen = match (self.text("SANDLOG_LISTEN").as_deref(), self.is_function()) {
+            (None, is_function) => !is_function,
+            (Some("off"), _) => false,
+            (Some("on"), false) => true,
+            (Some("on"), true) => {
+                self.fault("SANDLOG_LISTEN: `on` is not for functions: they are frozen between invocations");
+                false
+            }
+            (Some(other), _) => {
+                self.fault(format!("SANDLOG_LISTEN: `{other}` is neither `on` nor `off`"));
+                false
+            }
+        };
+        match self.text("REDIS_URL") {
+            Some(url) => {
+                const SCHEMES: [&str; 4] = ["redis://", "rediss://", "valkey://", "valkeys://"];
+                if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
+                    // Not told: it may have a password in it.
+                    self.fault("REDIS_URL: not of the form redis://USER:PASSWORD@HOST:PORT (rediss:// with TLS)");
+                }
+                Carrying::Redis { url, prefix }
+            }
+            None if listen => Carrying::Listen,
+            None => Carrying::Poll,
+        }
     }
 }

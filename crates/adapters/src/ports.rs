@@ -183,6 +183,13 @@ pub struct Health {
     pub deployment: Uuid,
 }
 
+/// How many runs have not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unended {
+    pub pending: u64,
+    pub running: u64,
+}
+
 #[async_trait]
 pub trait Reader: Send + Sync {
     async fn run(&self, agent_id: &str, run_id: Uuid, scope: Scope<'_>) -> Result<Option<RunRow>, LogError>;
@@ -203,6 +210,7 @@ pub trait Reader: Send + Sync {
     /// One query for many runs: of each, the events with frames from the given index on, at most `limit` events in all.
     async fn tail(&self, from: &[(Uuid, u32)], limit: u32) -> Result<Vec<(Uuid, Recorded)>, LogError>;
     async fn health(&self) -> Result<Health, LogError>;
+    async fn unended(&self) -> Result<Unended, LogError>;
 }
 
 /// A worker as the log knows it: what it can drive, and how long its word holds.

@@ -2,12 +2,20 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::warn;
 use tracing_subscriber::EnvFilter;
+use uuid::Uuid;
+
+use crate::config::Carrying;
+use crate::postgres::{self, Postgres};
+use crate::redis;
+use crate::signals::{Hub, Signals};
 
 /// What is logged where nobody says.
 pub const USUAL: &str = "warn,sandlog=info,api=info,worker=info,adapters=info";
@@ -36,6 +44,29 @@ pub fn told_to_stop() -> io::Result<impl Future<Output = ()> + Send + 'static> {
             _ = terminate.recv() => {}
         }
     })
+}
+
+/// What is kept of a run for at least so long after the last word of it.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// The process's hub. `url` and `schema` are the log's; `lease` is how long a worker may be silent.
+pub fn signals(
+    carrying: &Carrying,
+    log: &Arc<Postgres>,
+    url: &str,
+    schema: &str,
+    deployment: Uuid,
+    lease: Duration,
+) -> Result<Arc<dyn Signals>, redis::BadUrl> {
+    let hub = match carrying {
+        Carrying::Redis { url, prefix } => {
+            let prefix = prefix.clone().unwrap_or_else(|| redis::prefix_of(deployment));
+            redis::connect(url, &prefix, KEPT.max(2 * lease))?
+        }
+        Carrying::Listen => postgres::listen(url, schema, Arc::clone(log)),
+        Carrying::Poll => Hub::poll(),
+    };
+    Ok(Arc::new(hub))
 }
 
 /// Ends of a function's loop without an invocation between them, after which the runtime is taken to be gone.

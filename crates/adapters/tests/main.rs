@@ -11,6 +11,8 @@ mod model;
 #[cfg(test)]
 mod schema;
 #[cfg(test)]
+mod signals;
+#[cfg(test)]
 mod tls;
 #[cfg(test)]
 mod world;

@@ -84,5 +84,7 @@ fn code(ending: Ending) -> ExitCode {
     match ending {
         Ending::Completed => ExitCode::SUCCESS,
         Ending::Failed | Ending::Cancelled => ExitCode::FAILURE,
+        // What a shell says of a command that was interrupted.
+        Ending::Left => ExitCode::from(130),
     }
 }

@@ -12,6 +12,9 @@
 //! | `SANDLOG_CHECKPOINTS` | DATA/checkpoints | where checkpoints are kept: `file:///FOLDER` |
 //! | `SANDLOG_QUEUE_URL` | none | the SQS queue that rings workers that are functions |
 //! | `SANDLOG_QUEUE_LIMIT` | 10000 | how many runs may wait for a worker before submissions are refused; 0: any number |
+//! | `REDIS_URL` | none | the Redis that carries signals between processes |
+//! | `SANDLOG_REDIS_PREFIX` | of the deployment's id | what every key there begins with |
+//! | `SANDLOG_LISTEN` | on, but for functions | whether Postgres carries signals where there is no Redis: `on` or `off` |
 //! | `SANDLOG_AUTH` | none | who may ask: `none` (on loopback), `key`, `jwt` |
 //! | `SANDLOG_AUTH_KEYS` | | `key`: the file of keys |
 //! | `SANDLOG_AUTH_JWKS` | | `jwt`: the file or the https:// address of the issuer's public keys |
@@ -33,7 +36,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use adapters::config::{Faults, Variables};
+use adapters::config::{Carrying, Faults, Variables};
 use api::auth::Settings;
 
 use crate::cli::Role;
@@ -53,6 +56,7 @@ pub(crate) struct Config {
     pub(crate) workers: usize,
     pub(crate) wait: Duration,
     pub(crate) queue: Option<String>,
+    pub(crate) carrying: Carrying,
     pub(crate) auth: Settings,
     /// What `run` sends to the server that it finds or makes.
     pub(crate) token: Option<String>,
@@ -103,6 +107,7 @@ impl Config {
             workers: usize::try_from(from.within("SANDLOG_WORKERS", 8, 1, 1000)).unwrap_or(8),
             wait: Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600)),
             queue: from.queue(),
+            carrying: from.carrying(),
             auth,
             token: from.text("SANDLOG_TOKEN"),
             queue_limit: from.queue_limit(),

@@ -32,6 +32,8 @@ pub(crate) enum Fault {
     Postgres(#[from] PostgresError),
     #[error("the Postgres at {place} cannot be used: {cause}")]
     Log { place: String, cause: String },
+    #[error("signals cannot be carried: {0}")]
+    Signals(String),
     #[error("sandboxes cannot be made here: {0}")]
     Sandboxes(String),
     #[error("requests cannot be authenticated: {0}")]

@@ -36,11 +36,22 @@ pub(crate) async fn run(config: &Config, turn: &Turn<'_>) -> Result<Ending, Faul
     }
 }
 
-/// Submits and shows the run to its end.
+/// Submits and shows the run to its end. Who stops looking is told that the run, which is the server's, goes on.
 pub(crate) async fn submit_and_follow(client: &Client, turn: &Turn<'_>) -> Result<Ending, ClientError> {
+    let mut orders = Orders::listen().map_err(ClientError::Signals)?;
     let mut screen = Screen::on_stdout();
-    let run = submit(client, turn, &mut screen).await?;
-    client.follow(&run, &mut screen).await
+    let run = tokio::select! {
+        run = submit(client, turn, &mut screen) => run?,
+        () = orders.next() => return Ok(Ending::Left),
+    };
+    tokio::select! {
+        ended = client.follow(&run, &mut screen) => ended,
+        () = orders.next() => {
+            let (agent, id) = (&run.agent, &run.run_id);
+            eprintln!("sandlog: the run goes on. `sandlog follow {agent} {id}` shows it, `sandlog cancel {agent} {id}` ends it");
+            Ok(Ending::Left)
+        }
+    }
 }
 
 async fn submit(client: &Client, turn: &Turn<'_>, screen: &mut Screen) -> Result<Accepted, ClientError> {

@@ -5,9 +5,10 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
-use adapters::program::chain;
+use adapters::metrics::Metrics;
+use adapters::program::{self, chain};
 use adapters::queue::Queue;
-use adapters::signals::{LocalSignals, NoRing};
+use adapters::signals::NoRing;
 use adapters::sqs::{Sending, Sqs};
 use adapters::{Driver, Intake, LogError, Reader, Ring, Signals};
 use api::auth::Auth;
@@ -31,6 +32,7 @@ pub(crate) struct Log {
     pub(crate) queue: Arc<dyn Queue>,
     pub(crate) signals: Arc<dyn Signals>,
     pub(crate) ring: Arc<dyn Ring>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// Reads the agents file, with every fault's line.
@@ -76,7 +78,10 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config) -> Result<
         Some(url) => Arc::new(Sqs::connect(url, Sending::Behind).await),
         None => Arc::new(NoRing),
     };
-    Ok(Log { intake: log.clone(), reader: log.clone(), queue: log.clone(), driver: log, signals: Arc::new(LocalSignals::default()), ring })
+    let deployment = log.health().await.map_err(unfit)?.deployment;
+    let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, config.lease);
+    let signals = signals.map_err(|cause| Fault::Signals(chain(&cause)))?;
+    Ok(Log { intake: log.clone(), reader: log.clone(), queue: log.clone(), driver: log, signals, ring, metrics: Arc::default() })
 }
 
 /// The sandboxes that this host can make; none at all is a fault.
@@ -141,6 +146,7 @@ pub(crate) fn api(
         ring: log.ring.clone(),
         queue: log.queue.clone(),
         agents,
+        metrics: log.metrics.clone(),
         auth,
         options: api::Options { wait_limit: config.wait, queue_limit: config.queue_limit, checkpoints, ..api::Options::default() },
     };
@@ -169,6 +175,7 @@ pub(crate) fn worker(
         ring: log.ring.clone(),
         sandboxes,
         checkpoints: Arc::new(checkpoints),
+        metrics: log.metrics.clone(),
         options: worker::Options { name, label, lease: config.lease, turns: config.workers, ..worker::Options::default() },
     });
     let stop = if whole { Stop::EndSandboxes } else { Stop::LeaveSandboxes };

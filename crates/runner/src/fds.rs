@@ -2,7 +2,9 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
 
 /// Takes the descriptor that the stage before handed on under this number.
@@ -11,16 +13,31 @@ pub(crate) fn take(number: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
-/// Lets none but the first three live on over exec.
-pub(crate) fn drop_others_at_exec() -> io::Result<()> {
+/// Closes all but the first three: whatever they are, they are not for this program.
+pub(crate) fn close_others() -> io::Result<()> {
     let open: Vec<RawFd> =
         std::fs::read_dir("/proc/self/fd")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter(|number| *number > 2).collect();
     for number in open {
-        // SAFETY: borrowed for one call that changes a flag. The listing's own number is closed by now, which that call answers with an error.
-        let fd = unsafe { BorrowedFd::borrow_raw(number) };
-        let _ = rustix::io::fcntl_setfd(fd, FdFlags::CLOEXEC);
+        // SAFETY: borrowed for one call. The listing's own number is closed by now, which that call tells.
+        let is_open = rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).is_ok();
+        if is_open {
+            drop(take(number));
+        }
     }
     Ok(())
+}
+
+/// Lets go of standard input and output.
+pub(crate) fn let_go() -> io::Result<()> {
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(rustix::stdio::dup2_stdout(&null)?)
+}
+
+/// Faults go to a file from now on.
+pub(crate) fn complain_to(log: &Path) -> io::Result<()> {
+    let log = rustix::fs::open(log, OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC, Mode::from_raw_mode(0o600))?;
+    Ok(rustix::stdio::dup2_stderr(&log)?)
 }
 
 /// Lets a descriptor live on over exec.

@@ -1,8 +1,11 @@
-//! The runner's program. `run FOLDER` is for the worker; the others are stages that it starts of itself: `daemon` supervises, `guard` outlives it for a moment, `stage` becomes bubblewrap,
-//! `exec` runs inside the sandbox and becomes the harness.
+//! The runner's program. `run FOLDER` is for the worker, `exec` for bubblewrap.
+//!
+//! `run` forks the daemon, which supervises; that forks the guard, which outlives it for a moment, and the stage, which becomes bubblewrap; inside the
+//! sandbox `exec` becomes the harness.
 
 mod daemon;
 mod fds;
+mod fork;
 mod guard;
 mod harness;
 mod launch;
@@ -17,9 +20,6 @@ fn main() -> ExitCode {
     let text = |at: usize| args.get(at).and_then(|arg| arg.to_str());
     let done = match (text(0), args.get(1)) {
         (Some("run"), Some(folder)) => launch::run(folder.as_ref()),
-        (Some("daemon"), Some(folder)) => daemon::main(folder.as_ref(), text(2)),
-        (Some("guard"), Some(folder)) => guard::main(folder.as_ref()),
-        (Some("stage"), Some(_)) => stage::main(text(1).unwrap_or_default()),
         (Some("exec"), Some(_)) => harness::main(text(1).unwrap_or_default(), &args[2..]),
         (Some("--version"), None) => {
             println!("sandlog-runner {}", env!("CARGO_PKG_VERSION"));
@@ -27,6 +27,11 @@ fn main() -> ExitCode {
         }
         _ => Err(std::io::Error::other("usage: sandlog-runner run FOLDER")),
     };
+    ended(done)
+}
+
+/// How a process ends, its parent's forks too.
+fn ended(done: std::io::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -1,17 +1,15 @@
-//! What the daemon hands on to the stages after it, as JSON in an argument. Nothing secret is in it: the environment goes through the spec.
+//! What the daemon hands on to the stages after it.
 
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// For `stage`.
-#[derive(Debug, Serialize, Deserialize)]
+/// For the stage, which is a fork.
+#[derive(Debug)]
 pub(crate) struct Plan {
     /// The runner: who must be alive.
     pub(crate) parent: i32,
-    /// The sandbox's folder.
-    pub(crate) folder: PathBuf,
     /// Groups to join.
     pub(crate) cgroups: Vec<PathBuf>,
     /// Bubblewrap tells the sandbox's first process here.
@@ -22,7 +20,7 @@ pub(crate) struct Plan {
     pub(crate) inside: Inside,
 }
 
-/// For `exec`, inside the sandbox.
+/// For `exec`, inside the sandbox, as JSON in an argument. Nothing secret is in it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Inside {
     /// One byte lets `stage` go on, a second one `exec`; its end means that the runner is dead.

@@ -43,7 +43,7 @@ fn batch(frames: u32) -> Event {
     Event::Output(Output { frames, journal: 4096, parser: serde_json::json!({"v": 1, "bytes": 4096, "harness": {"error": "", "cut": []}}) })
 }
 
-async fn submit(log: &Postgres) -> uuid::Uuid {
+pub(crate) async fn submit(log: &Postgres) -> uuid::Uuid {
     let text = "[agents.echo]\nharness = \"command\"\nnetwork = \"none\"\ncommand = [\"true\"]\n";
     let agent = runs::agents::parse(text).expect("an agent").remove("echo").expect("echo");
     let submitted = Submitted { agent, input: Input { message: "x".into(), ..Input::default() }, requeued_from: None };

@@ -6,16 +6,18 @@
 
 mod accept;
 mod append;
+mod cpu;
 mod pgbench;
 mod read;
 mod report;
+mod tail;
 mod turn;
 
 fn main() {
     let wanted = std::env::args().nth(1);
     let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
-    if wanted.as_deref().is_some_and(|name| !["accept", "append", "read", "turn"].contains(&name)) {
-        eprintln!("./dev bench [accept|append|read|turn]");
+    if wanted.as_deref().is_some_and(|name| !["accept", "append", "read", "tail", "turn"].contains(&name)) {
+        eprintln!("./dev bench [accept|append|read|tail|turn]");
         std::process::exit(2);
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -27,6 +29,9 @@ fn main() {
     }
     if is_wanted("read") {
         runtime.block_on(read::run());
+    }
+    if is_wanted("tail") {
+        runtime.block_on(tail::run());
     }
     if is_wanted("turn") {
         runtime.block_on(turn::run());

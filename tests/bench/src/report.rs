@@ -40,3 +40,12 @@ pub(crate) fn row(what: &str, figure: f64, unit: &str, limits: &[(&str, f64)], m
 pub(crate) fn ms(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1000.0)
 }
+
+pub(crate) fn ratio(figure: Duration, limit: Duration) -> f64 {
+    figure.as_secs_f64() / limit.as_secs_f64()
+}
+
+/// An aim, and whether it is met.
+pub(crate) fn aim(aim: &str, is_met: bool) -> String {
+    format!("aim {aim}: {}", if is_met { "met" } else { "not met" })
+}

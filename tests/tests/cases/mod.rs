@@ -1,6 +1,7 @@
-//! What a client sees over HTTP, on one instance with its own Postgres and on two of each role that share one, without and with a transaction pooler before it.
+//! What a client sees over HTTP, on one instance with its own Postgres and on two of each role that share one: where LISTEN carries signals, where Redis
+//! does, and where a transaction pooler leaves polling.
 
-/// Three tests that run the module's cases on one deployment each, all at once.
+/// Four tests that run the module's cases on one deployment each, all at once.
 macro_rules! on_all_shapes {
     ($($case:ident),+ $(,)?) => {
         async fn on(shape: e2e::Shape) {
@@ -23,6 +24,11 @@ macro_rules! on_all_shapes {
         #[tokio::test(flavor = "multi_thread")]
         async fn on_two_of_each_role_through_a_pooler() {
             on(e2e::Shape::Pooled { apis: 2, workers: 2 }).await;
+        }
+
+        #[tokio::test(flavor = "multi_thread")]
+        async fn on_two_of_each_role_with_redis() {
+            on(e2e::Shape::WithRedis { apis: 2, workers: 2 }).await;
         }
     };
 }

@@ -4,13 +4,15 @@
 use std::time::Duration;
 
 use runs::{Event, Frame, Output, Run};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::finish::broken;
 use super::ledger::{LetGo, Written};
 use super::turn::{Pause, Turn};
 use crate::harness::{ANSWERED, Ending, Reading};
-use crate::sandbox::{Attached, Body, Orders, Record, SandboxError};
+use crate::lease::Word;
+use crate::sandbox::{Attached, Body, Orders, Record, Records, SandboxError};
 
 /// A batch is written when it is this old or this large.
 const AGE: Duration = Duration::from_millis(15);
@@ -57,81 +59,142 @@ async fn tell(orders: &Orders, input: Vec<Vec<u8>>) {
     }
 }
 
+/// A journal that is being followed.
+struct Following {
+    records: Records,
+    orders: Orders,
+    reading: Reading,
+    batch: Batch,
+    /// The time limit is the runner's own. One that stands still is passed by.
+    overdue: Instant,
+    silence: Instant,
+    /// Heartbeats that the runner has heard of.
+    beats: u64,
+    killed: bool,
+}
+
+/// What happens next, whatever is first.
+enum Heard {
+    /// False: nobody is left who could say something.
+    Word(bool),
+    Overdue,
+    Due,
+    Silence,
+    Record(Option<Result<(Record, u64), SandboxError>>),
+}
+
+impl Following {
+    fn new(run: &Run, Attached { records, orders }: Attached, beats: u64) -> Self {
+        let now = Instant::now();
+        Self {
+            records,
+            orders,
+            reading: Reading::resume(&run.submitted, &run.parser, run.started_at),
+            batch: Batch { frames: Vec::new(), bytes: 0, journal: run.journal, read: run.journal, due: now },
+            overdue: now + Duration::from_millis(run.submitted.agent.limits.time) + OVERDUE,
+            silence: now + SILENCE,
+            beats,
+            killed: false,
+        }
+    }
+
+    async fn hear(&mut self, word: &mut watch::Receiver<Word>) -> Heard {
+        tokio::select! {
+            biased;
+            changed = word.changed() => Heard::Word(changed.is_ok()),
+            () = sleep_until(self.overdue) => Heard::Overdue,
+            () = sleep_until(self.batch.due), if !self.batch.frames.is_empty() => Heard::Due,
+            () = sleep_until(self.silence), if self.reading.has_answered() && !self.killed => Heard::Silence,
+            record = self.records.recv() => Heard::Record(record),
+        }
+    }
+
+    async fn kill(&mut self, reason: &str) {
+        self.killed = true;
+        self.orders.kill(reason, Duration::ZERO).await;
+    }
+}
+
 impl Turn<'_> {
     pub(super) async fn follow(&mut self) -> Result<Followed, LetGo> {
         let Some(place) = self.place() else { return Ok(Followed::Interrupted) };
         let input = self.input().await?;
-        let Attached { mut records, orders } = match self.sandboxes.attach(&place, self.claim.epoch, self.ledger.run.journal).await {
+        let attached = match self.sandboxes.attach(&place, self.claim.epoch, self.ledger.run.journal).await {
             Ok(attached) => attached,
             Err(error) => return not_attached(&error),
         };
-        let run = &self.ledger.run;
-        let mut reading = Reading::resume(&run.submitted, &run.parser, run.started_at);
-        let mut batch = Batch { frames: Vec::new(), bytes: 0, journal: run.journal, read: run.journal, due: Instant::now() };
-        tell(&orders, input).await;
-        orders.alive().await;
-        // The time limit is the runner's own. One that stands still is passed by.
-        let overdue = Instant::now() + Duration::from_millis(self.ledger.run.submitted.agent.limits.time) + OVERDUE;
-        let (mut beats, mut killed, mut silence) = (self.word.borrow().beats, false, Instant::now() + SILENCE);
+        let beats = self.word.borrow().beats;
+        let mut following = Following::new(&self.ledger.run, attached, beats);
+        tell(&following.orders, input).await;
+        following.orders.alive().await;
         loop {
-            if let Some(word) = reading.stop().filter(|_| !killed) {
-                killed = true;
-                orders.kill(word, Duration::ZERO).await;
+            if let Some(word) = following.reading.stop().filter(|_| !following.killed) {
+                following.kill(word).await;
             }
-            tokio::select! {
-                biased;
-                changed = self.word.changed() => {
-                    let word = *self.word.borrow_and_update();
-                    if changed.is_err() || word.lost {
-                        return Err(LetGo::NotMine);
-                    }
-                    if word.beats != beats {
-                        beats = word.beats;
-                        orders.alive().await;
-                    }
-                    self.follow_hints().await?;
-                    if word.stop || self.ledger.run.cancel_requested {
-                        return self.leave(batch, &reading, &orders, Followed::Interrupted).await;
-                    }
-                }
-                () = sleep_until(overdue) => {
-                    self.flush(&mut batch, &reading, &orders).await?;
+            let followed = match following.hear(&mut self.word).await {
+                Heard::Word(false) => return Err(LetGo::NotMine),
+                Heard::Word(true) => self.heed(&mut following).await?,
+                Heard::Overdue => {
+                    self.flush(&mut following).await?;
                     self.stop("time_limit", &mut Pause::default()).await?;
                     return Ok(Followed::Interrupted);
                 }
-                () = sleep_until(batch.due), if !batch.frames.is_empty() => self.flush(&mut batch, &reading, &orders).await?,
-                () = sleep_until(silence), if reading.has_answered() && !killed => {
-                    killed = true;
-                    orders.kill(ANSWERED, Duration::ZERO).await;
+                Heard::Due => {
+                    self.flush(&mut following).await?;
+                    None
                 }
-                record = records.recv() => match record {
-                    None | Some(Err(SandboxError::Unreachable(_) | SandboxError::Io { .. })) => {
-                        return self.leave(batch, &reading, &orders, Followed::NoExit).await;
-                    }
-                    Some(Err(SandboxError::Fenced { .. })) => return Err(LetGo::NotMine),
-                    Some(Err(error)) => return Ok(Followed::Ended(broken(&error))),
-                    Some(Ok((record, end))) => {
-                        silence = Instant::now() + SILENCE;
-                        if let Some(ending) = self.take(record, end, &mut batch, &mut reading, &orders).await? {
-                            return Ok(Followed::Ended(ending));
-                        }
-                    }
-                },
+                Heard::Silence => {
+                    following.kill(ANSWERED).await;
+                    None
+                }
+                Heard::Record(record) => self.read(record, &mut following).await?,
+            };
+            if let Some(followed) = followed {
+                return Ok(followed);
             }
             // Somebody's wish came to light by a collision.
             if self.ledger.run.cancel_requested {
-                return self.leave(batch, &reading, &orders, Followed::Interrupted).await;
+                self.flush(&mut following).await?;
+                return Ok(Followed::Interrupted);
             }
         }
     }
 
-    /// With all in the log that was read.
-    async fn leave(&mut self, mut batch: Batch, reading: &Reading, orders: &Orders, how: Followed) -> Result<Followed, LetGo> {
-        self.flush(&mut batch, reading, orders).await?;
-        Ok(how)
+    /// What the worker says of the lease.
+    async fn heed(&mut self, following: &mut Following) -> Result<Option<Followed>, LetGo> {
+        let word = *self.word.borrow_and_update();
+        if word.lost {
+            return Err(LetGo::NotMine);
+        }
+        if word.beats != following.beats {
+            following.beats = word.beats;
+            following.orders.alive().await;
+        }
+        self.follow_hints().await?;
+        if word.stop || self.ledger.run.cancel_requested {
+            self.flush(following).await?;
+            return Ok(Some(Followed::Interrupted));
+        }
+        Ok(None)
     }
 
-    async fn take(&mut self, record: Record, end: u64, batch: &mut Batch, reading: &mut Reading, orders: &Orders) -> Result<Option<Ending>, LetGo> {
+    async fn read(&mut self, record: Option<Result<(Record, u64), SandboxError>>, following: &mut Following) -> Result<Option<Followed>, LetGo> {
+        match record {
+            None | Some(Err(SandboxError::Unreachable(_) | SandboxError::Io { .. })) => {
+                self.flush(following).await?;
+                Ok(Some(Followed::NoExit))
+            }
+            Some(Err(SandboxError::Fenced { .. })) => Err(LetGo::NotMine),
+            Some(Err(error)) => Ok(Some(Followed::Ended(broken(&error)))),
+            Some(Ok((record, end))) => {
+                following.silence = Instant::now() + SILENCE;
+                Ok(self.take(record, end, following).await?.map(Followed::Ended))
+            }
+        }
+    }
+
+    async fn take(&mut self, record: Record, end: u64, following: &mut Following) -> Result<Option<Ending>, LetGo> {
+        let Following { reading, batch, .. } = following;
         let frames = reading.read(&record);
         if batch.frames.is_empty() {
             // The first of a batch waits only as long as the one before it is young.
@@ -144,8 +207,8 @@ impl Turn<'_> {
             Body::Exit(exit) => {
                 // Never committed: whoever comes next has to find it. All before it is, also a line that it cut off.
                 batch.journal = batch.read;
-                self.flush(batch, reading, orders).await?;
-                return Ok(Some(reading.judge(&exit, record.at_ms, &self.ledger.run.submitted.agent.limits)));
+                self.flush(following).await?;
+                return Ok(Some(following.reading.judge(&exit, record.at_ms, &self.ledger.run.submitted.agent.limits)));
             }
             _ => {}
         }
@@ -154,7 +217,7 @@ impl Turn<'_> {
             batch.journal = end;
         }
         if batch.bytes >= SIZE || batch.journal - self.ledger.run.journal >= SILENT {
-            self.flush(batch, reading, orders).await?;
+            self.flush(following).await?;
         }
         Ok(None)
     }
@@ -170,7 +233,8 @@ impl Turn<'_> {
 
     /// Writes the batch. A collision that was one's own lost answer shows in the log's journal offset and parser; after any other it is written again
     /// behind it.
-    async fn flush(&mut self, batch: &mut Batch, reading: &Reading, orders: &Orders) -> Result<(), LetGo> {
+    async fn flush(&mut self, following: &mut Following) -> Result<(), LetGo> {
+        let Following { reading, batch, orders, .. } = following;
         if !batch.frames.is_empty() || batch.journal - self.ledger.run.journal >= SILENT {
             let output = Output { frames: std::mem::take(&mut batch.frames), journal: batch.journal, parser: reading.state() };
             let stands = |run: &Run| run.journal == output.journal && run.parser == output.parser;

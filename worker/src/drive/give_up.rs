@@ -37,7 +37,7 @@ pub(super) async fn give_up(parts: &Parts, claim: &Claim, sandboxes: &dyn Sandbo
         warn!(run.id = %claim.run_id, error = &error as &dyn std::error::Error, "its end is not in the log; the next claim tries again");
         return false;
     }
-    parts.signals.send(Signal::Advanced(run_id));
+    parts.signals.send(Signal::up_to(run_id, first_index + 1));
     if let Some(place) = &place
         && let Err(error) = sandboxes.remove(place, claim.epoch).await
     {

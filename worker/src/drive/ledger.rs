@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::metrics::Metrics;
 use adapters::{AppendError, Claim, Driver, Finish, Holding, LogError, Place, Ring, Signal, Signals};
 use runs::decide::Checkpoint;
+use runs::frame::count;
 use runs::{Content, Event, Frame, Recorded, Run, Tools};
 use tracing::{info, warn};
 use uuid::Uuid;
@@ -39,6 +41,7 @@ pub(crate) struct Ledger {
     driver: Arc<dyn Driver>,
     signals: Arc<dyn Signals>,
     ring: Arc<dyn Ring>,
+    metrics: Arc<Metrics>,
     pub(crate) run_id: Uuid,
     pub(crate) holding: Holding,
     pub(crate) run: Run,
@@ -46,17 +49,32 @@ pub(crate) struct Ledger {
     pub(crate) content: Content,
     /// And the tools that it called, bounded too.
     pub(crate) tools: Tools,
+    /// Of the last event that was folded.
+    last_at: i64,
 }
 
 impl Ledger {
     /// Folds the log from its start.
     pub(crate) async fn open(parts: &Parts, claim: &Claim) -> Result<Self, LetGo> {
         let (driver, signals, ring) = (Arc::clone(&parts.driver), Arc::clone(&parts.signals), Arc::clone(&parts.ring));
-        let first = patiently("read the log", || driver.events(claim.run_id, 0, 1)).await?;
-        let run = Run::start(first.first().ok_or(LetGo::Over)?).map_err(|error| LetGo::Unreadable(error.into()))?;
+        let mut log = patiently("read the log", || driver.events(claim.run_id, 0, PAGE)).await?.into_iter();
+        let first = log.next().ok_or(LetGo::Over)?;
+        let run = Run::start(&first).map_err(|error| LetGo::Unreadable(error.into()))?;
         let holding = Holding { session: claim.session, claim: claim.claim };
-        let mut ledger = Self { driver, signals, ring, run_id: claim.run_id, holding, run, content: Content::default(), tools: Tools::default() };
-        ledger.refresh().await?;
+        let metrics = Arc::clone(&parts.metrics);
+        let (content, tools) = (Content::default(), Tools::default());
+        let mut ledger = Self { driver, signals, ring, metrics, run_id: claim.run_id, holding, run, content, tools, last_at: first.at };
+        let whole = (log.len() as u32) < PAGE - 1;
+        log.try_for_each(|recorded| ledger.fold(&recorded))?;
+        if whole {
+            ledger.holds()?;
+        } else {
+            ledger.refresh().await?;
+        }
+        if ledger.run.seq == 1 {
+            // Nothing but the first claim has happened to it.
+            parts.metrics.claimed(first.at, ledger.last_at);
+        }
         Ok(ledger)
     }
 
@@ -66,12 +84,16 @@ impl Ledger {
             let tail = patiently("read the log", || self.driver.events(self.run_id, self.run.seq + 1, PAGE)).await?;
             let whole = (tail.len() as u32) < PAGE;
             for recorded in tail {
-                self.fold(recorded)?;
+                self.fold(&recorded)?;
             }
             if whole {
-                break;
+                return self.holds();
             }
         }
+    }
+
+    /// Whether the run goes on, and is this claim's.
+    fn holds(&self) -> Result<(), LetGo> {
         if self.run.phase.has_ended() {
             Err(LetGo::Over)
         } else if !self.run.is_held_by(self.holding.claim) {
@@ -81,7 +103,7 @@ impl Ledger {
         }
     }
 
-    fn fold(&mut self, recorded: Recorded) -> Result<(), LetGo> {
+    fn fold(&mut self, recorded: &Recorded) -> Result<(), LetGo> {
         match &recorded.event {
             Event::SandboxRequested(_) => {
                 self.content.clear();
@@ -95,7 +117,8 @@ impl Ledger {
             }),
             _ => {}
         }
-        self.run = self.run.clone().apply(&recorded).map_err(|error| LetGo::Unreadable(error.into()))?;
+        self.last_at = recorded.at;
+        self.run = self.run.clone().apply(recorded).map_err(|error| LetGo::Unreadable(error.into()))?;
         Ok(())
     }
 
@@ -117,8 +140,12 @@ impl Ledger {
     async fn written(&mut self, answer: Result<i64, AppendError>, event: Event) -> Result<Written, LetGo> {
         match answer {
             Ok(at) => {
-                self.fold(Recorded { seq: self.run.seq + 1, first_index: self.run.next_index, at, event })?;
-                self.signals.send(Signal::Advanced(self.run_id));
+                let recorded = Arc::new(Recorded { seq: self.run.seq + 1, first_index: self.run.next_index, at, event });
+                self.fold(&recorded)?;
+                // Viewers wait for frames.
+                if recorded.next_index() > recorded.first_index {
+                    self.signals.send(Signal::committed(self.run_id, recorded));
+                }
                 Ok(Written::Yes)
             }
             Err(error) => self.refused(error).await,
@@ -143,7 +170,11 @@ impl Ledger {
             Ok(()) => {
                 let how = finish.events.last().map_or("", Event::kind);
                 info!(run.id = %self.run_id, attempt = self.run.attempt, how, "ended");
-                self.signals.send(Signal::Advanced(self.run_id));
+                if let Some(status) = finish.events.last().and_then(runs::terminal_status) {
+                    self.metrics.ended(status);
+                }
+                let frames: u32 = finish.events.iter().map(count).sum();
+                self.signals.send(Signal::up_to(self.run_id, finish.first_index + frames));
                 Ok(Written::Yes)
             }
             Err(error) => self.refused(error).await,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use adapters::Attachment;
-use runs::FailureClass;
 use runs::agents::Agent;
+use runs::{FailureClass, Seen};
 use tracing::warn;
 
 use super::ledger::LetGo;
@@ -27,7 +27,11 @@ impl Turn<'_> {
         });
         let spec = self.spec();
         match self.sandboxes.create(&place, self.claim.epoch, &spec, fill).await {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                // Should it have ended already, its journal says so.
+                self.known = Some(Seen::Live);
+                Ok(())
+            }
             Err(SandboxError::Fenced { .. }) => Err(LetGo::NotMine),
             Err(error) => self.fail(FailureClass::Setup, &error.to_string()).await.and_then(|over| if over { Err(LetGo::Over) } else { Ok(()) }),
         }
@@ -43,6 +47,9 @@ impl Turn<'_> {
     }
 
     async fn attachments(&self) -> Result<Vec<Attachment>, LetGo> {
+        if self.ledger.run.submitted.input.files.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut pause = Pause::default();
         loop {
             match self.parts.driver.attachments(self.ledger.run_id).await {

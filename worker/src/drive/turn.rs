@@ -36,6 +36,8 @@ pub(super) struct Turn<'a> {
     pub(super) word: watch::Receiver<Word>,
     /// Hints that were followed.
     hints: u64,
+    /// What the step just taken says of the sandbox, so that the next one need not look.
+    pub(super) known: Option<Seen>,
 }
 
 /// Drives a claimed run.
@@ -70,7 +72,7 @@ pub(crate) async fn drive(parts: &Parts, claim: &Claim, word: watch::Receiver<Wo
 impl<'a> Turn<'a> {
     async fn open(parts: &'a Parts, claim: &'a Claim, sandboxes: &Arc<dyn Sandboxes>, word: watch::Receiver<Word>) -> Result<Self, LetGo> {
         let ledger = Ledger::open(parts, claim).await?;
-        Ok(Self { parts, claim, sandboxes: Arc::clone(sandboxes), ledger, word, hints: 0 })
+        Ok(Self { parts, claim, sandboxes: Arc::clone(sandboxes), ledger, word, hints: 0, known: None })
     }
 
     async fn run(&mut self) -> Result<Outcome, LetGo> {
@@ -103,33 +105,35 @@ impl<'a> Turn<'a> {
             };
             let action = next(&self.ledger.run, seen, self.is_here(), now());
             debug!(run.id = %self.ledger.run_id, event.seq = self.ledger.run.seq, ?seen, ?action, "next");
-            let done = match action {
-                Action::Request { attempt } => self.request(attempt).await.map(|()| false),
-                Action::Create => self.create().await.map(|()| false),
-                Action::Follow => match self.follow().await? {
-                    Followed::Ended(ending) => self.end(ending).await,
-                    Followed::NoExit if seen == Seen::Lost => {
-                        self.fail(FailureClass::SandboxLost, "the sandbox is gone without an exit record").await
-                    }
-                    Followed::NoExit => {
-                        pause.take().await;
-                        Ok(false)
-                    }
-                    Followed::Interrupted => Ok(false),
-                },
-                Action::Stop => self.stop(CANCEL, &mut pause).await.map(|()| false),
-                Action::Cancel => self.cancelled().await,
-                Action::Fail(class) => self.fail(class, lost(class)).await,
-                Action::Wait { until } => {
-                    self.wait(until).await;
-                    Ok(false)
-                }
-                Action::Nothing => return Err(LetGo::Over),
-            }?;
-            if done {
+            if self.act(action, seen, &mut pause).await? {
                 self.clear_away().await;
                 return Ok(Outcome::Ended);
             }
+        }
+    }
+
+    /// Takes a step. Whether the turn is done.
+    async fn act(&mut self, action: Action, seen: Seen, pause: &mut Pause) -> Result<bool, LetGo> {
+        match action {
+            Action::Request { attempt } => self.request(attempt).await.map(|()| false),
+            Action::Create => self.create().await.map(|()| false),
+            Action::Follow => match self.follow().await? {
+                Followed::Ended(ending) => self.end(ending).await,
+                Followed::NoExit if seen == Seen::Lost => self.fail(FailureClass::SandboxLost, "the sandbox is gone without an exit record").await,
+                Followed::NoExit => {
+                    pause.take().await;
+                    Ok(false)
+                }
+                Followed::Interrupted => Ok(false),
+            },
+            Action::Stop => self.stop(CANCEL, pause).await.map(|()| false),
+            Action::Cancel => self.cancelled().await,
+            Action::Fail(class) => self.fail(class, lost(class)).await,
+            Action::Wait { until } => {
+                self.wait(until).await;
+                Ok(false)
+            }
+            Action::Nothing => Err(LetGo::Over),
         }
     }
 
@@ -153,7 +157,10 @@ impl<'a> Turn<'a> {
         self.ledger.run.phase.sandbox().is_some_and(|sandbox| sandbox.host == self.sandboxes.host())
     }
 
-    async fn look(&self) -> Result<Seen, SandboxError> {
+    async fn look(&mut self) -> Result<Seen, SandboxError> {
+        if let Some(seen) = self.known.take() {
+            return Ok(seen);
+        }
         match self.place().filter(|_| self.is_here()) {
             Some(place) => self.sandboxes.look(&place, self.claim.epoch).await,
             None => Ok(Seen::Absent),
@@ -174,7 +181,10 @@ impl<'a> Turn<'a> {
     async fn request(&mut self, attempt: u32) -> Result<(), LetGo> {
         let (name, host) = (format!("{}-{attempt}", self.ledger.run_id), self.sandboxes.host().to_owned());
         let place = At::At { host: host.clone(), sandbox: name.clone(), attempt };
-        self.ledger.place(Event::SandboxRequested(Requested { attempt, name, host }), place).await.map(drop)
+        let written = self.ledger.place(Event::SandboxRequested(Requested { attempt, name, host }), place).await?;
+        // Nobody but the holder makes it, and making it looks again.
+        self.known = (written == Written::Yes).then_some(Seen::Absent);
+        Ok(())
     }
 
     pub(super) async fn stop(&mut self, reason: &str, pause: &mut Pause) -> Result<(), LetGo> {

@@ -6,6 +6,7 @@
 mod lambda;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use adapters::LogError;
 use futures_util::future::join_all;
@@ -20,6 +21,9 @@ use crate::sweep::sweep;
 use crate::time::Time;
 use crate::worker::Chance;
 pub use lambda::serve;
+
+/// How long an invocation stays for signals that are on their way.
+const SETTLING: Duration = Duration::from_millis(500);
 
 /// Sessions that are rung for at once by a sweep.
 const PAGE: u32 = 100;
@@ -63,10 +67,18 @@ impl Worker {
             }
             again
         };
-        tokio::select! {
+        let wishes = async {
+            self.listens().await;
+            std::future::pending::<()>().await;
+        };
+        let again = tokio::select! {
             again = done => again,
             never = self.beats() => match never {},
-        }
+            () = wishes => Vec::new(),
+        };
+        // What was sent last would be frozen with this process.
+        self.parts.signals.settle(SETTLING).await;
+        again
     }
 
     async fn rung(&self, id: &str, body: &str, time: Time) -> Result<(), LogError> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use adapters::memory::Memory;
-use adapters::signals::LocalSignals;
+use adapters::signals::Hub;
 use adapters::{Accepted, ClaimRequest, Driver, Intake, Ring, Submission};
 use async_trait::async_trait;
 use runs::agents::parse;
@@ -106,10 +106,11 @@ impl Stage {
         let (memory, bell) = (Arc::new(Memory::new()), Arc::new(Bell::default()));
         let parts = Parts {
             driver: memory.clone(),
-            signals: Arc::new(LocalSignals::default()),
+            signals: Arc::new(Hub::poll()),
             ring: bell.clone(),
             sandboxes: vec![Arc::new(Unmakeable)],
             checkpoints: Arc::new(Unmakeable),
+            metrics: Arc::default(),
             options: Options::default(),
         };
         Stage { memory, bell, worker: Worker::new(parts) }

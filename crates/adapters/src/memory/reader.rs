@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::Memory;
 use super::state::{RunEntry, Session, State};
-use crate::{Cursor, Health, LogError, PAGE_BYTES, Page, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow, WaitingFor};
+use crate::{Cursor, Health, LogError, PAGE_BYTES, Page, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow, Unended, WaitingFor};
 
 #[async_trait]
 impl Reader for Memory {
@@ -69,6 +69,12 @@ impl Reader for Memory {
 
     async fn health(&self) -> Result<Health, LogError> {
         Ok(Health { schema: 2, deployment: Uuid::nil() })
+    }
+
+    async fn unended(&self) -> Result<Unended, LogError> {
+        let state = self.state();
+        let count = |status| state.runs.values().filter(|run| run.projection().status == status).count() as u64;
+        Ok(Unended { pending: count(Status::Pending), running: count(Status::Running) })
     }
 }
 

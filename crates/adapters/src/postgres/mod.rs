@@ -5,6 +5,7 @@ mod call;
 mod driver;
 mod fit;
 mod intake;
+mod listen;
 mod migrate;
 mod queue;
 mod reader;
@@ -19,6 +20,7 @@ use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use crate::config::Database;
 use crate::{Health, LogError, Reader};
 use address::Address;
+pub use listen::listen;
 pub use migrate::{VERSION, migrate};
 use schema::Sql;
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::row::{self, get, recorded, unsigned};
 use super::{Postgres, VERSION};
-use crate::{Cursor, Health, LogError, PAGE_BYTES, Page, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow};
+use crate::{Cursor, Health, LogError, PAGE_BYTES, Page, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow, Unended};
 
 /// Cuts a list that was read one longer than asked to a page.
 pub(super) fn page<T>(mut items: Vec<T>, limit: u32, id: impl Fn(&T) -> Uuid) -> Page<T> {
@@ -122,5 +122,12 @@ impl Reader for Postgres {
             Some(_) => Ok(Health { schema: unsigned(row, 0)?, deployment: get(row, 2)? }),
             None => Err(LogError::Missing(format!("the schema is empty, this build needs version {VERSION}: migrate it"))),
         }
+    }
+
+    async fn unended(&self) -> Result<Unended, LogError> {
+        let rows = self.read(&self.sql.unended, &[]).await?;
+        let row = rows.first().ok_or_else(|| LogError::Unreadable("no answer".into()))?;
+        let count = |at| Ok::<_, LogError>(u64::try_from(get::<i64>(row, at)?).unwrap_or(0));
+        Ok(Unended { pending: count(0)?, running: count(1)? })
     }
 }

@@ -6,6 +6,7 @@ mod batch;
 #[cfg(test)]
 mod tests;
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 use uuid::Uuid;
 
-use crate::Ring;
+use crate::{Ring, RingState};
 use batch::Call;
 
 /// Calls that wait to be sent. Where there are more, the sweep finds what was not rung for.
@@ -42,6 +43,7 @@ pub enum Sending {
 pub struct Sqs {
     calls: mpsc::Sender<Call>,
     sending: Sending,
+    state: Arc<Mutex<RingState>>,
 }
 
 impl Sqs {
@@ -58,10 +60,18 @@ impl Sqs {
 
     fn with(client: Client, queue_url: String, sending: Sending) -> Self {
         let (calls, waiting) = mpsc::channel(WAITING);
-        let send = move |sessions| send(client.clone(), queue_url.clone(), sessions);
+        let state = Arc::new(Mutex::new(RingState::Unknown));
+        let found = Arc::clone(&state);
+        let send = move |sessions| {
+            let (sent, found) = (send(client.clone(), queue_url.clone(), sessions), Arc::clone(&found));
+            async move {
+                let state = if sent.await { RingState::Ok } else { RingState::Unreachable };
+                *found.lock().unwrap_or_else(PoisonError::into_inner) = state;
+            }
+        };
         let gathering = if sending == Sending::Behind { batch::GATHERING } else { Duration::ZERO };
         tokio::spawn(batch::run(waiting, gathering, send));
-        Self { calls, sending }
+        Self { calls, sending, state }
     }
 }
 
@@ -76,9 +86,14 @@ impl Ring for Sqs {
             let _ = sent.await;
         }
     }
+
+    fn state(&self) -> Option<RingState> {
+        Some(*self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
-async fn send(client: Client, queue_url: String, sessions: Vec<Uuid>) {
+/// Whether the queue answered.
+async fn send(client: Client, queue_url: String, sessions: Vec<Uuid>) -> bool {
     let mut call = client.send_message_batch().queue_url(queue_url);
     for (n, session) in sessions.iter().enumerate() {
         let body = serde_json::json!({ "session": session }).to_string();
@@ -93,10 +108,12 @@ async fn send(client: Client, queue_url: String, sessions: Vec<Uuid>) {
                 let session = refused.id().parse().ok().and_then(|n: usize| sessions.get(n));
                 warn!(?session, code = refused.code(), reason = refused.message(), "the queue refused a ring");
             }
+            true
         }
         Err(error) => {
             let error = aws_sdk_sqs::error::DisplayErrorContext(error);
             warn!(rings = sessions.len(), %error, "the queue cannot be rung: the sweep will find the work");
+            false
         }
     }
 }

@@ -107,7 +107,8 @@ macro_rules! each {
                 a_run_behind_another_says_so,
                 another_users_things_do_not_exist,
                 ended_runs_are_told_from_others,
-                a_healthy_log_says_its_schema;
+                a_healthy_log_says_its_schema,
+                runs_that_have_not_ended_are_counted;
             workers:
                 one_turn_at_a_time_over_eight_workers,
                 many_sessions_end_over_workers_that_die,

@@ -1,4 +1,4 @@
-use adapters::RunsQuery;
+use adapters::{RunsQuery, Unended};
 use runs::{Recorded, frame};
 
 use crate::kit::*;
@@ -109,4 +109,17 @@ pub(crate) async fn ended_runs_are_told_from_others(world: &dyn World) {
 
 pub(crate) async fn a_healthy_log_says_its_schema(world: &dyn World) {
     assert!(world.log().health().await.expect("the log answers").schema >= 1);
+}
+
+pub(crate) async fn runs_that_have_not_ended_are_counted(world: &dyn World) {
+    let log = world.log();
+    assert_eq!(log.unended().await.expect("the log answers"), Unended::default());
+    for session in ["s", "s", "t"] {
+        accept(&log, session, "x").await;
+    }
+    let mut turn = claim(&log, "a").await;
+    turn.begin().await;
+    assert_eq!(log.unended().await.expect("the log answers"), Unended { pending: 2, running: 1 });
+    turn.complete("c").await.expect("finished");
+    assert_eq!(log.unended().await.expect("the log answers"), Unended { pending: 2, running: 0 });
 }

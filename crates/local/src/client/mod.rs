@@ -37,6 +37,8 @@ pub(crate) enum ClientError {
     NoAgent { agent: String, known: String },
     #[error("writing to standard output: {0}")]
     Output(#[from] io::Error),
+    #[error("listening for signals: {0}")]
+    Signals(#[source] io::Error),
     #[error("reading /dev/urandom: {0}")]
     Random(#[source] io::Error),
 }

@@ -11,6 +11,8 @@ pub(crate) enum Ending {
     Completed,
     Failed,
     Cancelled,
+    /// It goes on: nobody looks any longer.
+    Left,
 }
 
 /// Where frames are shown.

@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, AtFlags};
+
 use super::mounts::Mount;
 use super::{Cgroups, Has, OVERHEAD, PERIOD, can_make_below, counter, make_dir, put, quota};
 use crate::spec::Limits;
@@ -32,10 +34,23 @@ impl V1 {
     }
 }
 
+/// The group is left there only where groups can be made below it, so that every runner after the first one needs not try.
 fn usable(at: &Path) -> Option<PathBuf> {
     let parent = at.join("sandlog");
-    make_dir(&parent).ok()?;
-    can_make_below(&parent).then_some(parent)
+    match fs::create_dir(&parent) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => may_write(&parent).then_some(parent),
+        Err(_) => None,
+        Ok(()) if can_make_below(&parent) => Some(parent),
+        Ok(()) => {
+            // Another's groups may be below by now.
+            let _ = fs::remove_dir(&parent);
+            None
+        }
+    }
+}
+
+fn may_write(dir: &Path) -> bool {
+    rustix::fs::accessat(rustix::fs::CWD, dir, Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty()).is_ok()
 }
 
 impl Cgroups for V1 {

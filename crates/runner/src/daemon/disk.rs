@@ -28,27 +28,33 @@ const MOST_LINKED: usize = 100_000;
 pub(super) fn watch(shared: Arc<Shared>) -> io::Result<()> {
     let count = move || {
         let folders = [shared.folder.path.join("workspace"), shared.folder.path.join("home")];
-        loop {
+        // Nothing is there to be counted in the first moment.
+        let mut took = Duration::ZERO;
+        while goes_on(&shared, Instant::now() + EVERY.max(took * 9)) {
             let start = Instant::now();
             if over(&folders, &open_files(&shared.folder.path), shared.spec.limits.disk) {
                 shared.kill("disk_limit", Duration::ZERO);
             }
-            let rest = Instant::now() + EVERY.max(start.elapsed() * 9);
-            let mut state = shared.lock();
-            loop {
-                if state.ended || state.kill.as_ref().is_some_and(|kill| kill.reason == "disk_limit") {
-                    return;
-                }
-                let left = rest.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    break;
-                }
-                state = shared.wait(state, left);
-            }
+            took = start.elapsed();
         }
     };
     std::thread::Builder::new().name("disk".into()).spawn(count)?;
     Ok(())
+}
+
+/// Waits until then. False: there is nothing to count any more.
+fn goes_on(shared: &Shared, rest: Instant) -> bool {
+    let mut state = shared.lock();
+    loop {
+        if state.ended || state.kill.as_ref().is_some_and(|kill| kill.reason == "disk_limit") {
+            return false;
+        }
+        let left = rest.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        state = shared.wait(state, left);
+    }
 }
 
 /// The folders in `/proc` that list what the sandbox's tasks hold open. Each task's, since a thread can have a table of its own.

@@ -26,46 +26,39 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
 
 use crate::fds;
 use crate::guard::Guard;
 use shared::Shared;
 
-pub(crate) fn main(folder: &Path, ready: Option<&str>) -> io::Result<()> {
-    let ready = ready.and_then(|number| number.parse().ok());
-    let mut ready = File::from(fds::take(ready.ok_or_else(|| io::Error::other("no pipe"))?));
-    fds::drop_at_exec(&ready)?;
+pub(crate) fn main(folder: &Path, ready: File) -> io::Result<()> {
     rustix::process::setsid()?;
+    // By which a look at the processes tells it from its launcher and its guard: the command line is the same.
+    rustix::thread::set_name(c"sandlog-daemon")?;
     rustix::process::umask(Mode::from_raw_mode(0o077));
     // What the sandbox leaves behind becomes this process's child, to be reaped.
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     signals::outlive()?;
 
+    let (mut guard, mut ready) = Guard::start(folder, ready)?;
     let setup::Ready { shared, listener, lock, journal } = setup::prepare(folder)?;
+    guard.watch()?;
+    fds::complain_to(&folder.join("log"))?;
     let shared = Arc::new(shared);
+    // Forks, so before any thread.
+    let started = turn::start(&shared);
     door::open(listener, Arc::clone(&shared))?;
-    to_log(folder)?;
+    // The launcher's streams, the fence among them.
+    fds::let_go()?;
     // Whoever waits for it may be gone, which changes nothing.
     let _ = ready.write_all(b"k");
     drop(ready);
 
-    let guard = Guard::start(folder)?;
-    turn::run(&shared, journal)?;
+    turn::run(&shared, journal, started)?;
     guard.dismiss();
     linger(&shared);
     drop(lock);
-    Ok(())
-}
-
-/// Lets go of the launcher's streams, the fence among them; faults go to a file from now on.
-fn to_log(folder: &Path) -> io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
-    let log = rustix::fs::open(folder.join("log"), flags, Mode::from_raw_mode(0o600))?;
-    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    rustix::stdio::dup2_stdin(&null)?;
-    rustix::stdio::dup2_stdout(&null)?;
-    rustix::stdio::dup2_stderr(&log)?;
     Ok(())
 }
 

@@ -32,7 +32,6 @@ pub(super) fn prepare(path: &Path) -> io::Result<Ready> {
         return Err(io::Error::other("a sandbox cannot run as root: the spec names no user"));
     }
     let epoch = read_epoch(path)?;
-    write_etc(path)?;
     // One turn a folder: a journal that is there is another turn's.
     let journal = file().append(true).create_new(true).open(path.join("journal")).map_err(at("journal"))?;
     let inbox = file().append(true).create_new(true).open(path.join("inbox")).map_err(at("inbox"))?;
@@ -67,30 +66,4 @@ pub(super) fn write_epoch(folder: &Folder, epoch: u64) -> io::Result<()> {
     temp.sync_data()?;
     fs::rename(new, folder.path.join("epoch"))?;
     folder.handle.sync_all()
-}
-
-/// The few files in `/etc` that differ from the host's.
-fn write_etc(folder: &Path) -> io::Result<()> {
-    let etc = folder.join("etc");
-    match fs::create_dir(&etc) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => open_to_all(&etc, 0o755)?,
-    }
-    for (name, text) in [
-        (
-            "passwd",
-            "root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:1000:1000:agent:/home/agent:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
-        ),
-        ("group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n"),
-        ("hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"),
-        ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
-    ] {
-        fs::write(etc.join(name), text)?;
-        open_to_all(&etc.join(name), 0o644)?;
-    }
-    Ok(())
-}
-
-fn open_to_all(path: &Path, mode: u32) -> io::Result<()> {
-    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))
 }

@@ -4,19 +4,18 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
 
 use runner::cgroup::{self, Cgroups};
 use runner::procfs::Process;
 use runner::tree::Tree;
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::pipe::PipeFlags;
-use rustix::process::{Pid, PidfdFlags};
+use rustix::process::PidfdFlags;
 
 use super::shared::Shared;
-use crate::fds;
+use crate::fork::{self, Side, fork};
 use crate::plan::{Inside, Plan};
+use crate::{fds, stage};
 
 /// A sandbox that is being started, with the runner's ends of its pipes.
 pub(super) struct Sandbox {
@@ -63,7 +62,7 @@ impl Limiter {
     }
 }
 
-/// Starts bubblewrap's first stage, which waits for a word at `go`. From the main thread only.
+/// Forks bubblewrap's first stage, which waits for a word at `go`. From the main thread only, before there are others.
 pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::Result<Sandbox> {
     let folder = &shared.folder.path;
     let has_processes = limiter.make(shared, tree)?;
@@ -82,18 +81,11 @@ pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::
         Some(_) => UnixStream::pair().map(|(ours, inner)| (Some(ours), Some(inner)))?,
         None => (None, None),
     };
-    if let Some(inner) = &outside_inner {
-        fds::keep(inner)?;
-    }
-    for fd in [&exe, &alive, &err_write, &info, &status_write, &go_read] {
-        fds::keep(fd)?;
-    }
     for fd in [&stdin, &out, &err, &setup, &status] {
         rustix::io::ioctl_fionbio(fd, true)?;
     }
     let plan = Plan {
         parent: std::process::id().cast_signed(),
-        folder: folder.clone(),
         cgroups: tree.cgroups.clone(),
         info: info.as_raw_fd(),
         alive: alive.as_raw_fd(),
@@ -106,19 +98,19 @@ pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::
             processes: (!has_processes).then_some(shared.spec.limits.processes),
         },
     };
-    let stage = Command::new("/proc/self/exe")
-        .arg0("sandlog-runner")
-        .args(["stage", &serde_json::to_string(&plan)?])
-        .env_clear()
-        .current_dir("/")
-        .stdin(stdin_read)
-        .stdout(out_write)
-        .stderr(Stdio::from(setup_write))
-        .spawn()?;
+    let handle = match fork()? {
+        Side::Child => {
+            drop((stdin, out, err, setup, status, go, outside));
+            let streams = stage::Streams { stdin: stdin_read, out: out_write, setup: setup_write };
+            let kept = [&exe, &alive, &err_write, &info, &status_write, &go_read].into_iter().try_for_each(fds::keep);
+            let kept = kept.and_then(|()| outside_inner.as_ref().map_or(Ok(()), fds::keep));
+            fork::end(kept.and_then(|()| stage::main(&plan, folder, &shared.spec, streams, go_read)))
+        }
+        Side::Parent(handle) => handle,
+    };
     // Our copies of its ends close here, so that the pipes end with it.
-    let pid = stage.id().cast_signed();
-    let outer = Process::of(pid).ok_or_else(|| io::Error::other("the first stage is gone"))?;
-    let handle = Pid::from_raw(pid).ok_or_else(|| io::Error::other("no pid"))?;
+    drop((stdin_read, out_write, err_write, setup_write, status_write, go_read, outside_inner));
+    let outer = Process::of(handle.as_raw_nonzero().get()).ok_or_else(|| io::Error::other("the first stage is gone"))?;
     let outer_ends = rustix::process::pidfd_open(handle, PidfdFlags::empty())?;
     tree.add_process(folder, outer)?;
     let mut go = File::from(go);

@@ -44,12 +44,25 @@ struct Turn<'a> {
     interrupted: bool,
 }
 
-/// Runs the turn to its end. An error means that the journal cannot be written; the tree is gone then too.
-pub(super) fn run(shared: &Arc<Shared>, journal: File) -> io::Result<()> {
+/// A turn whose sandbox is being started, or could not be.
+pub(super) struct Started {
+    tree: Tree,
+    limiter: Limiter,
+    sandbox: io::Result<Sandbox>,
+}
+
+/// Starts the sandbox; how that goes is for `run`.
+pub(super) fn start(shared: &Shared) -> Started {
     let mut tree = Tree::new(&shared.folder.path);
-    let mut writer = Writer::new(journal);
     let limiter = Limiter::detect(&shared.spec.label);
-    let sandbox = match start::start(shared, &mut tree, &limiter) {
+    let sandbox = start::start(shared, &mut tree, &limiter);
+    Started { tree, limiter, sandbox }
+}
+
+/// Runs the turn to its end. An error means that the journal cannot be written; the tree is gone then too.
+pub(super) fn run(shared: &Arc<Shared>, journal: File, Started { tree, limiter, sandbox }: Started) -> io::Result<()> {
+    let mut writer = Writer::new(journal);
+    let sandbox = match sandbox {
         Ok(sandbox) => sandbox,
         Err(error) => {
             end_tree(&tree);
@@ -81,13 +94,16 @@ pub(super) fn run(shared: &Arc<Shared>, journal: File) -> io::Result<()> {
 
 /// Kills what is left, until it is proven gone, however long that takes: an exit record may not come before.
 fn end_tree(tree: &Tree) {
+    // Nearly always it ends by itself just now.
+    let mut wait = Duration::from_micros(100);
     loop {
         reap();
         if tree.gone() {
             return;
         }
         tree.kill();
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(wait);
+        wait = (wait * 2).min(Duration::from_millis(2));
     }
 }
 

@@ -7,47 +7,25 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use runner::spec::{FILES, Spec, TOOLS};
 use rustix::fs::MemfdFlags;
 
 use super::Sources;
+use super::etc::Files;
 use crate::plan::Plan;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// What usual programs read in `/etc`: how to find libraries, programs, certificates, names and time. Nothing of the host's users or secrets.
-const ETC: [&str; 16] = [
-    "alternatives",
-    "bash.bashrc",
-    "ca-certificates",
-    "ca-certificates.conf",
-    "debian_version",
-    "gai.conf",
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "localtime",
-    "mime.types",
-    "os-release",
-    "pki",
-    "protocols",
-    "services",
-    "ssl/certs",
-];
-const ETC_MORE: [&str; 2] = ["ssl/openssl.cnf", "terminfo"];
-/// Written by the runner.
-const OWN: [&str; 4] = ["passwd", "group", "hosts", "nsswitch.conf"];
 
 /// The arguments, without the command.
-pub(super) fn list(spec: &Spec, sources: &Sources, plan: &Plan, filter: RawFd) -> Vec<OsString> {
+pub(super) fn list(spec: &Spec, sources: &Sources, etc: &Files, plan: &Plan, filter: RawFd) -> Vec<OsString> {
     let mut list = List(Vec::new());
     list.add(["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"]);
     list.add(["--new-session", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000"]);
     list.add(["--hostname", "sandbox", "--info-fd", &plan.info.to_string()]);
     list.add(["--sync-fd", &plan.alive.to_string(), "--seccomp", &filter.to_string()]);
     system(&mut list);
-    etc(&mut list, &sources.etc);
+    list.0.extend(etc.arguments());
     let room = spec.limits.disk.min(spec.limits.memory).to_string();
     list.add(["--proc", "/proc", "--dev", "/dev"]);
     for at in ["/dev/shm", "/tmp"] {
@@ -97,17 +75,6 @@ fn system(list: &mut List) {
             Ok(target) => list.add([OsStr::new("--symlink"), target.as_ref(), OsStr::new(name)]),
             Err(_) => list.add(["--ro-bind-try", name, name]),
         }
-    }
-}
-
-fn etc(list: &mut List, own: &Path) {
-    for name in ETC.iter().chain(&ETC_MORE) {
-        let path = format!("/etc/{name}");
-        list.add(["--ro-bind-try", &path, &path]);
-    }
-    for name in OWN {
-        let inside = format!("/etc/{name}");
-        list.add([OsStr::new("--ro-bind"), own.join(name).as_ref(), OsStr::new(&inside)]);
     }
 }
 

@@ -1,14 +1,15 @@
-//! `stage`: between the runner and bubblewrap. It joins the cgroups, stops being root, sets limits, waits for the word to go, and becomes bubblewrap.
+//! The stage: between the runner and bubblewrap. It joins the cgroups, stops being root, sets limits, waits for the word to go, and becomes bubblewrap.
 //!
 //! It dies with the runner: by the signal at the parent's death, and by the end of the pipe that it waits on.
 
 mod args;
+mod etc;
 mod private;
 mod seccomp;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,7 +26,6 @@ pub(crate) struct Sources {
     workspace: PathBuf,
     home: PathBuf,
     files: PathBuf,
-    etc: PathBuf,
     /// The host's own, wherever it is.
     tools: Option<PathBuf>,
 }
@@ -33,38 +33,53 @@ pub(crate) struct Sources {
 impl Sources {
     fn below(root: &Path, tools: Option<PathBuf>) -> Self {
         let at = |name: &str| root.join(name);
-        Self { workspace: at("workspace"), home: at("home"), files: at("files"), etc: at("etc"), tools }
+        Self { workspace: at("workspace"), home: at("home"), files: at("files"), tools }
     }
 }
 
-pub(crate) fn main(plan: &str) -> io::Result<()> {
-    let plan: Plan = serde_json::from_str(plan)?;
-    die_with(plan.parent)?;
-    let mut go = File::from(fds::take(plan.inside.go));
-    let spec = Spec::read(&plan.folder)?;
-    for group in &plan.cgroups {
-        fs::write(group.join("cgroup.procs"), "0").map_err(|error| io::Error::other(format!("{}: {error}", group.display())))?;
+/// What bubblewrap and the harness have for standard input and output, and bubblewrap for its complaints.
+pub(crate) struct Streams {
+    pub(crate) stdin: OwnedFd,
+    pub(crate) out: OwnedFd,
+    pub(crate) setup: OwnedFd,
+}
+
+impl Streams {
+    fn take(self) -> io::Result<()> {
+        // First what tells of the others.
+        rustix::stdio::dup2_stderr(&self.setup)?;
+        rustix::stdio::dup2_stdin(&self.stdin)?;
+        Ok(rustix::stdio::dup2_stdout(&self.out)?)
     }
+}
+
+/// `go` stays open: `exec` waits on it too.
+pub(crate) fn main(plan: &Plan, folder: &Path, spec: &Spec, streams: Streams, go: OwnedFd) -> io::Result<()> {
+    die_with(plan.parent)?;
+    streams.take()?;
+    plan.cgroups.iter().try_for_each(|group| runner::cgroup::join(group))?;
     let tools = spec.tools.as_ref().map(PathBuf::from);
     let sources = match spec.user {
         Some(user) => {
-            let sources = private::mount(&plan.folder, tools)?;
+            let sources = private::mount(folder, tools)?;
             become_user(user)?;
             // A change of user clears it.
             die_with(plan.parent)?;
             sources
         }
-        None => Sources::below(&plan.folder, tools),
+        None => Sources::below(folder, tools),
     };
     rustix::thread::set_no_new_privs(true)?;
-    set_limits(&spec)?;
+    set_limits(spec)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let filter = seccomp::write()?;
+    let etc = etc::Files::open()?;
+    let list = args::write(&args::list(spec, &sources, &etc, plan, filter.as_raw_fd()))?;
+    etc.keep()?;
     fds::keep(&filter)?;
-    let list = args::write(&args::list(&spec, &sources, &plan, filter.as_raw_fd()))?;
     fds::keep(&list)?;
 
-    go.read_exact(&mut [0])?;
+    File::from(go.try_clone()?).read_exact(&mut [0])?;
     // Bubblewrap sets its own, as soon as its other half would not wait for it in vain. Until then it ends by itself: `exec` finds the runner dead.
     rustix::process::set_parent_process_death_signal(None)?;
     let mut bwrap = Command::new(&spec.bwrap);

@@ -23,13 +23,13 @@ pub(super) fn mount(folder: &Path, tools: Option<PathBuf>) -> io::Result<Sources
 
     // Opened in the new namespace, and before the folder may be hidden below the new `/tmp`.
     let from = Sources::below(folder, tools);
-    let mut handles = vec![open(&from.workspace)?, open(&from.home)?, open(&from.files)?, open(&from.etc)?];
+    let mut handles = vec![open(&from.workspace)?, open(&from.home)?, open(&from.files)?];
     if let Some(tools) = &from.tools {
         handles.push(open(tools)?);
     }
     rustix::mount::mount("tmpfs", PLACE, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, c"mode=755,size=1m")?;
     let to = Sources::below(Path::new(PLACE), from.tools.map(|_| Path::new(PLACE).join("tools")));
-    let places = [&to.workspace, &to.home, &to.files, &to.etc].into_iter().chain(&to.tools);
+    let places = [&to.workspace, &to.home, &to.files].into_iter().chain(&to.tools);
     for (handle, to) in handles.iter().zip(places) {
         std::fs::create_dir(to)?;
         rustix::mount::mount_bind(format!("/proc/self/fd/{}", handle.as_raw_fd()), to)?;

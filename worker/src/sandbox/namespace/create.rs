@@ -3,6 +3,7 @@
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -109,6 +110,8 @@ impl Inner {
     fn start(&self, folder: &Folder, fence: &Fence) -> Result<(), SandboxError> {
         let failed = || SandboxError::io(self.runner.display().to_string());
         let output = Command::new(&self.runner)
+            // By which it can be told among all processes.
+            .arg0("sandlog-runner")
             .arg("run")
             .arg(&folder.path)
             .env_clear()

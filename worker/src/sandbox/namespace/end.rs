@@ -57,6 +57,16 @@ impl Inner {
         folder.end_silent()
     }
 
+    /// Of a sandbox that has ended or never stood, under the fence. False: it has to be stopped before.
+    pub(super) fn dismiss_ended(&self, folder: &Folder, epoch: u64) -> Result<bool, SandboxError> {
+        match self.visit(folder, epoch) {
+            Ok(Ok(mut visit)) if visit.welcome.ended => drop(visit.order(&Order::Dismiss)),
+            Ok(Err(Stands::Nothing | Stands::HalfMade)) => return Ok(true),
+            _ => return Ok(false),
+        }
+        folder.lock_is_free_within(TREE_LIMIT)
+    }
+
     /// Tells the runner to end and waits until its lock is free.
     pub(super) fn dismiss(&self, folder: &Folder, epoch: u64) -> Result<(), SandboxError> {
         match self.visit(folder, epoch) {
@@ -73,11 +83,13 @@ impl Inner {
 impl Folder {
     fn lock_is_free_within(&self, limit: Duration) -> Result<bool, SandboxError> {
         let until = Instant::now() + limit;
+        let mut wait = Duration::from_micros(300);
         while Instant::now() < until {
             if !matches!(self.stands()?, Stands::Runner) {
                 return Ok(true);
             }
-            std::thread::sleep(Duration::from_millis(3));
+            std::thread::sleep(wait);
+            wait = (wait * 2).min(Duration::from_millis(3));
         }
         Ok(false)
     }
@@ -94,12 +106,11 @@ impl Folder {
     /// Runners of this folder: by what they were started with, and by their hold on its lock.
     fn runners(&self) -> Vec<Process> {
         let Ok(lock) = fs::metadata(self.path.join("lock")) else { return Vec::new() };
-        let mut started = b"sandlog-runner\0daemon\0".to_vec();
-        started.extend_from_slice(self.path.as_os_str().as_bytes());
-        started.push(0);
+        // The release before starts `daemon`.
+        let started = ["run", "daemon"].map(|word| [b"sandlog-runner\0", word.as_bytes(), b"\0", self.path.as_os_str().as_bytes(), b"\0"].concat());
         let is_runner = |process: &Process| {
             let open = |fd: fs::DirEntry| fs::metadata(fd.path()).is_ok_and(|open| (open.dev(), open.ino()) == (lock.dev(), lock.ino()));
-            fs::read(format!("/proc/{}/cmdline", process.pid)).is_ok_and(|line| line.starts_with(&started))
+            fs::read(format!("/proc/{}/cmdline", process.pid)).is_ok_and(|line| started.iter().any(|started| line.starts_with(started)))
                 && fs::read_dir(format!("/proc/{}/fd", process.pid)).is_ok_and(|fds| fds.flatten().any(open))
         };
         procfs::all().filter_map(Process::of).filter(is_runner).collect()

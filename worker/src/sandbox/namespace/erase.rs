@@ -23,9 +23,13 @@ impl Inner {
         if !folder.session.exists() {
             return Ok(());
         }
-        self.stop(folder, epoch, "removed", Duration::ZERO)?;
-        self.dismiss(folder, epoch)?;
-        let fence = folder.fence(epoch)?;
+        let mut fence = folder.fence(epoch)?;
+        if !self.dismiss_ended(folder, epoch)? {
+            drop(fence);
+            self.stop(folder, epoch, "removed", Duration::ZERO)?;
+            self.dismiss(folder, epoch)?;
+            fence = folder.fence(epoch)?;
+        }
         match set_aside(&folder.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(SandboxError::io(folder.path.display().to_string())(error));

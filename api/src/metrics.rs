@@ -1,0 +1,32 @@
+//! `/metrics`: what this process counts, for Prometheus. A function has none: its numbers would be those of whichever environment answers.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::respond::Refusal;
+
+/// Prometheus tells this from its older format by the type.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What this process counts, for Prometheus
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "service",
+    operation_id = "metrics",
+    responses(
+        (status = 200, description = "OpenMetrics", body = String, content_type = "application/openmetrics-text"),
+        (status = 404, description = "This is a function: its numbers would be those of whichever environment answers"),
+    )
+)]
+pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
+    if app.options.is_function {
+        return Err(Refusal::NotFound);
+    }
+    let unended = app.reader.unended().await.ok();
+    Ok(([(CONTENT_TYPE, OPEN_METRICS)], app.metrics.text(unended)).into_response())
+}

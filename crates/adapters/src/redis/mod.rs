@@ -1,0 +1,106 @@
+//! Signals through Redis (or Valkey): streams, so that who comes a little late still hears.
+//!
+//! One connection reads all that this process follows, however many that are; one writes, pipelined. Both come back by themselves, and meanwhile what is
+//! to be sent is dropped. Every key begins with the deployment's prefix, is bounded by `MAXLEN ~`, and expires unless it is used or renewed.
+
+mod entry;
+mod keys;
+mod reader;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult};
+use uuid::Uuid;
+
+use crate::signals::{Ends, Hub, Switch};
+use keys::Keys;
+use reader::Reader;
+use writer::Writer;
+
+/// How long a read waits for news. Its end shows that Redis answers, so this is also how soon a dead connection is noticed.
+const BLOCK: Duration = Duration::from_secs(2);
+/// How long anything else may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// `REDIS_URL` is not one.
+#[derive(Debug, thiserror::Error)]
+#[error("REDIS_URL cannot be used")]
+pub struct BadUrl(#[source] RedisError);
+
+/// The prefix of a deployment that names none: its own, and shared with nobody but a restored copy of its database.
+pub fn prefix_of(deployment: Uuid) -> String {
+    format!("sandlog:{}:", deployment.simple())
+}
+
+/// Nothing is asked of Redis here: a process starts, and works, without it. `keep` is how long the keys of a run live without word of it.
+pub fn connect(url: &str, prefix: &str, keep: Duration) -> Result<Hub, BadUrl> {
+    let client = Client::open(url).map_err(BadUrl)?;
+    let keys = Keys::new(prefix);
+    Ok(Hub::with("redis", |ends, tasks| {
+        let (Ends { heard, topics, outbox, switch }, instance) = (ends, Uuid::new_v4());
+        let both = Arc::new(Both { switch, reads: AtomicBool::new(false), writes: AtomicBool::new(false) });
+        let reader = Reader::new(client.clone(), keys.clone(), heard, Arc::clone(&topics), Arc::clone(&both), instance);
+        tasks.spawn(reader.run());
+        tasks.spawn(Writer::new(client, keys, outbox, topics, both, keep, instance).run());
+    }))
+}
+
+/// Up as long as both connections are.
+struct Both {
+    switch: Switch,
+    reads: AtomicBool,
+    writes: AtomicBool,
+}
+
+impl Both {
+    fn reads(&self) {
+        self.reads.store(true, Ordering::SeqCst);
+        self.look();
+    }
+
+    fn writes(&self) {
+        self.writes.store(true, Ordering::SeqCst);
+        self.look();
+    }
+
+    fn look(&self) {
+        if self.reads.load(Ordering::SeqCst) && self.writes.load(Ordering::SeqCst) {
+            self.switch.up();
+        }
+    }
+
+    fn broken(&self, side: Side, error: &RedisError) {
+        let flag = match side {
+            Side::Reading => &self.reads,
+            Side::Writing => &self.writes,
+        };
+        if flag.swap(false, Ordering::SeqCst) {
+            tracing::warn!(error = error as &dyn std::error::Error, ?side, "Redis is away: signals between processes are late until it is back");
+        }
+        // Never the whole error: it may have what the server was asked.
+        self.switch.down(error.category());
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    Reading,
+    Writing,
+}
+
+async fn open(client: &Client, answer: Duration) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new().set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(answer));
+    // A server that takes the connection and then says nothing.
+    let opened = tokio::time::timeout(2 * PATIENCE, client.get_multiplexed_async_connection_with_config(&config)).await;
+    opened.unwrap_or_else(|_| Err(late()))
+}
+
+fn late() -> RedisError {
+    (ErrorKind::Io, "no answer in time").into()
+}

@@ -1,0 +1,111 @@
+//! The connection that writes: what waits goes out in one pipeline, and what cannot go is dropped.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Client, Pipeline, RedisResult, Value};
+use tokio::time::{Instant, sleep_until, timeout};
+use uuid::Uuid;
+
+use super::keys::Keys;
+use super::{Both, FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, Side, entry, late, open};
+use crate::signals::{Batch, Outbox, Topic, Topics};
+
+/// What is kept of a run's stream, about: viewers that are further behind read the log.
+const KEPT: usize = 256;
+
+pub(super) struct Writer {
+    client: Client,
+    keys: Keys,
+    outbox: Outbox,
+    topics: Arc<Topics>,
+    both: Arc<Both>,
+    keep: Duration,
+    nudge: String,
+}
+
+/// Until when not to try.
+struct Retry {
+    at: Instant,
+    pause: Duration,
+}
+
+impl Writer {
+    pub(super) fn new(client: Client, keys: Keys, outbox: Outbox, topics: Arc<Topics>, both: Arc<Both>, keep: Duration, instance: Uuid) -> Self {
+        let nudge = keys.nudge(instance);
+        Self { client, keys, outbox, topics, both, keep, nudge }
+    }
+
+    pub(super) async fn run(mut self) {
+        let (topics, mut connection) = (Arc::clone(&self.topics), None);
+        let mut retry = Retry { at: Instant::now(), pause: FIRST_PAUSE };
+        loop {
+            let mut nudges = false;
+            let batch = tokio::select! {
+                batch = self.outbox.next() => match batch {
+                    Some(batch) => batch,
+                    None => return,
+                },
+                () = topics.grown.notified() => {
+                    nudges = true;
+                    Batch::default()
+                }
+                () = sleep_until(retry.at), if connection.is_none() => Batch::default(),
+            };
+            if let Err(error) = self.carry(&mut connection, &batch, nudges, &retry).await {
+                connection = None;
+                self.both.broken(Side::Writing, &error);
+                retry = Retry { at: Instant::now() + retry.pause, pause: (retry.pause * 2).min(LONGEST_PAUSE) };
+            } else if connection.is_some() {
+                retry.pause = FIRST_PAUSE;
+            }
+            batch.settle();
+        }
+    }
+
+    async fn carry(&self, connection: &mut Option<MultiplexedConnection>, batch: &Batch, nudges: bool, retry: &Retry) -> RedisResult<()> {
+        if connection.is_none() {
+            if Instant::now() < retry.at {
+                return Ok(());
+            }
+            *connection = Some(open(&self.client, PATIENCE).await?);
+            self.both.writes();
+        }
+        let pipeline = self.pipeline(batch, nudges);
+        let Some(connection) = connection.as_mut().filter(|_| !pipeline.is_empty()) else { return Ok(()) };
+        // An answer that refuses one command is that command's alone: an entry that is there already, say.
+        let answers = timeout(PATIENCE, pipeline.query_async::<Vec<Value>>(connection)).await;
+        answers.unwrap_or_else(|_| Err(late())).map(drop)
+    }
+
+    fn pipeline(&self, batch: &Batch, nudges: bool) -> Pipeline {
+        let mut pipeline = Pipeline::new();
+        pipeline.ignore_errors();
+        let mut touched = BTreeSet::new();
+        for advance in &batch.advances {
+            let Some(id) = entry::id(advance) else { continue };
+            let key = self.keys.of(Topic::Run(advance.run_id));
+            let event = advance.event.as_deref().map(entry::write).unwrap_or_default();
+            pipeline.cmd("XADD").arg(&key).arg("MAXLEN").arg("~").arg(KEPT).arg(id).arg(entry::EVENT).arg(event);
+            touched.insert(key);
+        }
+        let mut word = |key: String| {
+            pipeline.cmd("XADD").arg(&key).arg("MAXLEN").arg("~").arg(1).arg("*").arg(entry::EVENT).arg("");
+            touched.insert(key);
+        };
+        batch.cancels.iter().for_each(|run_id| word(self.keys.of(Topic::Cancel(*run_id))));
+        if batch.work {
+            word(self.keys.of(Topic::Work));
+        }
+        if nudges {
+            word(self.nudge.clone());
+        }
+        touched.extend(batch.renewed.iter().flat_map(|run_id| [self.keys.of(Topic::Run(*run_id)), self.keys.of(Topic::Cancel(*run_id))]));
+        for key in touched {
+            pipeline.cmd("PEXPIRE").arg(key).arg(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
+        }
+        pipeline
+    }
+}

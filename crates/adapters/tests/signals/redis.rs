@@ -1,0 +1,153 @@
+//! Redis: what is kept there, what it costs, and what becomes of its failures.
+
+use std::time::{Duration, Instant};
+
+use adapters::signals::Hub;
+use adapters::{Signal, Signals, redis};
+use e2e::link::{Link, Weather};
+use e2e::{Redis, eventually};
+use uuid::Uuid;
+
+use super::{KEEP, LIMIT, advance_of, becomes, hears, said, speak_again, up};
+
+async fn hub(url: &str) -> Hub {
+    up(redis::connect(url, "ours:", KEEP).expect("a URL")).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_resume_index_is_a_position_in_the_stream() {
+    let server = Redis::start().await;
+    let (here, there, run) = (hub(&server.url()).await, hub(&server.url()).await, Uuid::now_v7());
+    for index in 0..5 {
+        here.send(Signal::committed(run, said(2 * index, &["a", "b"])));
+    }
+    here.settle(LIMIT).await;
+    let mut heard = there.subscribe();
+    let _following = there.follow_run(run, 5);
+    // 5 is in the middle of the event of 4 and 5: it is the first that is of use.
+    for first in [4, 6, 8] {
+        assert_eq!(hears(&mut heard, advance_of(run)).await.event, Some(said(first, &["a", "b"])));
+    }
+    // Who comes later and is further back gets what it lacks.
+    let _behind = there.follow_run(run, 0);
+    let first = hears(&mut heard, advance_of(run)).await;
+    assert_eq!(first.next, Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_followers_are_one_connection_that_reads_and_one_that_writes() {
+    let server = Redis::start().await;
+    let (here, there) = (hub(&server.url()).await, hub(&server.url()).await);
+    let runs: Vec<Uuid> = (0..300).map(|_| Uuid::now_v7()).collect();
+    let mut heard = there.subscribe();
+    let _following: Vec<_> = runs.iter().map(|run| there.follow_run(*run, 0)).collect();
+    for run in runs.iter().step_by(50) {
+        here.send(Signal::up_to(*run, 1));
+        hears(&mut heard, advance_of(*run)).await;
+    }
+    let clients = server.ask(&["CLIENT", "LIST"]).await;
+    // Two of each, and the one that asks.
+    assert_eq!(clients.lines().filter(|line| line.starts_with("id=")).count(), 5, "{clients}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_kept_is_bounded_and_expires_unless_it_is_renewed() {
+    let server = Redis::start().await;
+    let (here, run) = (hub(&server.url()).await, Uuid::now_v7());
+    for index in 0..3000 {
+        here.send(Signal::committed(run, said(index, &["a line of text"])));
+        if index % 100 == 0 {
+            here.settle(LIMIT).await;
+        }
+    }
+    here.send(Signal::Cancel(run));
+    here.send(Signal::Work);
+    here.settle(LIMIT).await;
+    let number = |answer: String| answer.trim().trim_start_matches(':').parse::<i64>().expect("a number");
+    let key = format!("ours:run:{run}");
+    assert!((1..600).contains(&number(server.ask(&["XLEN", &key]).await)));
+    let keys = server.ask(&["KEYS", "*"]).await;
+    for key in keys.lines().filter(|line| !line.starts_with(['*', '$'])) {
+        assert!(key.starts_with("ours:"), "{key}");
+        assert!(number(server.ask(&["PTTL", key]).await) > 0, "{key} stays for ever");
+    }
+    server.ask(&["PEXPIRE", &key, "5000"]).await;
+    here.renew(&[run]);
+    here.settle(LIMIT).await;
+    assert!(number(server.ask(&["PTTL", &key]).await) > 30_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_flush_a_kill_and_a_restart_words_get_through_again() {
+    let mut server = Redis::start().await;
+    let (here, there, run) = (hub(&server.url()).await, hub(&server.url()).await, Uuid::now_v7());
+    let mut heard = there.subscribe();
+    let _following = there.follow_run(run, 0);
+    here.send(Signal::up_to(run, 500));
+    hears(&mut heard, advance_of(run)).await;
+    server.ask(&["FLUSHALL"]).await;
+    speak_again(&here, &mut heard, run).await;
+    server.kill();
+    becomes(&there, false).await;
+    let since = Instant::now();
+    (0..10_000).for_each(|next| here.send(Signal::up_to(run, next)));
+    assert!(since.elapsed() < Duration::from_secs(2), "sending waits for Redis");
+    server.restart().await;
+    becomes(&there, true).await;
+    becomes(&here, true).await;
+    speak_again(&here, &mut heard, run).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_and_a_silent_link_are_noticed_and_left() {
+    let server = Redis::start().await;
+    let link = Link::to(&format!("127.0.0.1:{}", server.port)).await;
+    let url = format!("redis://127.0.0.1:{}", link.port);
+    let (here, there, run) = (hub(&server.url()).await, hub(&url).await, Uuid::now_v7());
+    let mut heard = there.subscribe();
+    let _following = there.follow_run(run, 0);
+    link.set(Weather::Slow(Duration::from_millis(100)));
+    speak_again(&here, &mut heard, run).await;
+    for weather in [Weather::Silent, Weather::Cut] {
+        link.set(weather);
+        becomes(&there, false).await;
+        link.set(Weather::Fair);
+        becomes(&there, true).await;
+        speak_again(&here, &mut heard, run).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn garbage_in_a_stream_is_a_reason_to_look_and_no_more() {
+    let server = Redis::start().await;
+    let (hub, run) = (hub(&server.url()).await, Uuid::now_v7());
+    let mut heard = hub.subscribe();
+    let _following = hub.follow_run(run, 0);
+    let key = format!("ours:run:{run}");
+    for (id, field, text) in [("3-0", "e", "{"), ("4-0", "other", "x"), ("5-7", "e", r#"{"seq":1,"first_index":4,"at":0,"kind":"new","data":{}}"#)] {
+        assert!(server.ask(&["XADD", &key, id, field, text]).await.contains(id));
+        let advance = hears(&mut heard, advance_of(run)).await;
+        assert!(advance.event.is_none());
+    }
+    // A key that is no stream spoils the reading, until it is gone.
+    server.ask(&["SET", &key, "x"]).await;
+    becomes(&hub, false).await;
+    server.ask(&["DEL", &key]).await;
+    becomes(&hub, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_that_may_only_use_the_prefix_is_enough() {
+    let server = Redis::start().await;
+    let rule = ["ACL", "SETUSER", "sandlog", "on", ">se:cret", "~ours:*", "+xadd", "+xread", "+pexpire"];
+    assert_eq!(server.ask(&rule).await, "+OK\r\n");
+    let url = format!("redis://sandlog:se%3Acret@127.0.0.1:{}", server.port);
+    let (here, there, run) = (hub(&url).await, hub(&url).await, Uuid::now_v7());
+    let mut heard = there.subscribe();
+    let _following = there.follow_run(run, 0);
+    here.send(Signal::up_to(run, 1));
+    hears(&mut heard, advance_of(run)).await;
+    let wrong = redis::connect(&url.replace("secr", "xecr").replace("cret@", "xret@"), "ours:", KEEP).expect("a URL");
+    eventually("it says why", LIMIT, || async { wrong.carried().borrow().why.clone().filter(|why| why != "not connected yet") }).await;
+    assert!(!wrong.carried().borrow().up);
+}
