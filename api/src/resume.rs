@@ -17,6 +17,7 @@ use crate::respond::{Fault, Refusal};
 use crate::stream::{self, Announce};
 use crate::{runs, submit};
 
+const STREAM: &str = "Server-sent events, each with a StreamFrame or a ControlFrame as data";
 const FIELDS: [&str; 2] = ["last_event_index", "session_id"];
 
 #[derive(utoipa::IntoParams)]
@@ -60,7 +61,7 @@ pub(super) struct Fields {
     operation_id = "resume_run",
     params(OfRun, From, Last),
     responses(
-        (status = 200, description = "Server-sent events, each with a StreamFrame or a ControlFrame as data", body = StreamEvent, content_type = "text/event-stream"),
+        (status = 200, description = STREAM, body = StreamEvent, content_type = "text/event-stream"),
         (status = 204, description = "With Last-Event-ID: the run has ended, and nothing is after it"),
         (status = 404, description = "No such agent, or no such run"),
     )
@@ -102,7 +103,7 @@ pub(crate) async fn resume(
         (Fields = "application/json"),
     )),
     responses(
-        (status = 200, description = "Server-sent events, each with a StreamFrame or a ControlFrame as data", body = StreamEvent, content_type = "text/event-stream"),
+        (status = 200, description = STREAM, body = StreamEvent, content_type = "text/event-stream"),
         (status = 404, description = "No such agent, or no such run"),
         (status = 408, description = "The body did not come in"),
         (status = 413, description = "The body is larger than the limit that is named"),

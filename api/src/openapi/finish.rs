@@ -14,7 +14,7 @@ pub(super) fn finish(openapi: OpenApi) -> Value {
     let mut document = serde_json::to_value(openapi).unwrap_or_default();
     document["components"]["securitySchemes"] = json!({ "bearer": {
         "type": "http", "scheme": "bearer",
-        "description": "A key or a JSON Web Token, where the deployment asks for one. What a route needs is the scope beside it; `agent_os:admin` is enough for all.",
+        "description": "A key or a JSON Web Token, where the deployment asks for one. A route needs the scope beside it, or `agent_os:admin`.",
     }});
     document["components"]["headers"] = headers();
     document["components"]["schemas"]["StreamEvent"]["properties"]["data"]["contentSchema"] =

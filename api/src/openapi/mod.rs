@@ -1,6 +1,7 @@
 //! `/openapi.json`: what the routes are, from the code that serves them.
 //!
-//! Handlers say what is theirs where they are registered; what holds for all of them (who may ask, the shape of refusals, headers) is added in `finish`.
+//! Handlers say what is theirs where they are registered; what holds for all of them (who may ask, the shape of refusals, headers) is added in
+//! `finish`.
 //! The document is also what the router keeps to: a parameter that is not in it is refused (`strict`).
 
 mod finish;
@@ -41,10 +42,11 @@ struct About;
 
 const ABOUT: &str = "Sandboxed coding agents behind the run routes of Agno's AgentOS.
 
-A refusal is always JSON with `detail`, and leaves nothing behind. A parameter, field or option that is not described here is refused by name. `HEAD` is answered
-wherever `GET` is; another method that a route does not have is 405 with `Allow`, a path that is no route 404.
+A refusal is always JSON with `detail`, and leaves nothing behind. A parameter, field or option that is not described here is refused by name.
+`HEAD` is answered wherever `GET` is; another method that a route does not have is 405 with `Allow`, a path that is no route 404.
 
-What is not HTTP, or is beyond what a listener reads (a request line of 64 KiB, 100 headers), is answered by 400, 414 or 431 without a body, before any of this.";
+What is not HTTP, or is beyond what a listener reads (a request line of 64 KiB, 100 headers), is answered by 400, 414 or 431 without a body, before
+any of this.";
 
 /// This document
 #[utoipa::path(
