@@ -10,13 +10,14 @@ use adapters::{Intake, Reader, Ring, Signal, Signals};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
 use tokio::sync::watch;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::respond::Refusal;
 use crate::tail::{Settings, Tails};
-use crate::{Options, Parts, agents, auth, edge, events, health, metrics, queue, resume, runs, sessions, submit};
+use crate::{Options, Parts, agents, auth, edge, events, health, metrics, openapi, queue, resume, runs, sessions, submit};
 
 /// How long a function's answer waits for signals to be on their way.
 const SETTLING: Duration = Duration::from_millis(200);
@@ -74,22 +75,27 @@ impl App {
     }
 }
 
+/// Each route as its handler describes it. What is not described is not routed.
+pub(crate) fn described() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(health::health))
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(agents::list))
+        .routes(routes!(agents::one))
+        .routes(routes!(submit::submit, runs::list))
+        .routes(routes!(runs::one))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(events::list))
+        .routes(routes!(resume::resume, resume::resume_post))
+        .routes(routes!(sessions::list))
+        .routes(routes!(sessions::one, sessions::erase))
+        .routes(routes!(sessions::runs))
+        .routes(routes!(sessions::run))
+        .merge(queue::described())
+}
+
 pub(crate) fn routes(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/health", get(health::health))
-        .route("/metrics", get(metrics::metrics))
-        .route("/agents", get(agents::list))
-        .route("/agents/{agent}", get(agents::one))
-        .route("/agents/{agent}/runs", post(submit::submit).get(runs::list))
-        .route("/agents/{agent}/runs/{run}", get(runs::one))
-        .route("/agents/{agent}/runs/{run}/cancel", post(runs::cancel))
-        .route("/agents/{agent}/runs/{run}/events", get(events::list))
-        .route("/agents/{agent}/runs/{run}/resume", get(resume::resume).post(resume::resume))
-        .route("/sessions", get(sessions::list))
-        .route("/sessions/{session}", get(sessions::one).delete(sessions::erase))
-        .route("/sessions/{session}/runs", get(sessions::runs))
-        .route("/sessions/{session}/runs/{run}", get(sessions::run))
-        .merge(queue::routes())
+    openapi::router()
         .fallback(async || Refusal::NotFound)
         .method_not_allowed_fallback(async || Refusal::Method)
         .layer(DefaultBodyLimit::max(submit::BODY_LIMIT))

@@ -7,12 +7,14 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
+use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::edge::Ids;
 use crate::fields::{Query, index_after};
-use crate::render::Identity;
+use crate::openapi::paths::OfRun;
+use crate::render::{Identity, StreamFrame};
 use crate::respond::Refusal;
 use crate::runs;
 use crate::tail::INDEX_END;
@@ -21,6 +23,47 @@ use crate::tail::INDEX_END;
 const LONG: usize = 4 * 1024 * 1024;
 const EVENTS_AT_ONCE: u32 = 8;
 
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by name; here it is described")]
+struct Filter {
+    /// Frames after this `event_index`; -1 or nothing: from the first one on.
+    #[param(minimum = -1)]
+    after: Option<i64>,
+    /// How many there may be on a page. A page of long frames has fewer, and one at least.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u32>,
+    /// Checked, where it is given: a run of another session is not found.
+    session_id: Option<String>,
+}
+
+/// Frames of a run.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "written as text; here it is described")]
+struct Frames {
+    data: Vec<StreamFrame>,
+    meta: Meta,
+}
+
+#[derive(ToSchema)]
+#[schema(as = FramesMeta)]
+#[expect(dead_code, reason = "written as text; here it is described")]
+struct Meta {
+    limit: u32,
+    /// The `after` of the next page; nothing where there was no frame.
+    #[schema(required)]
+    last_event_index: Option<u32>,
+}
+
+/// Frames of a run as JSON, the same as its stream has
+#[utoipa::path(
+    get,
+    path = "/agents/{agent}/runs/{run}/events",
+    tag = "runs",
+    operation_id = "list_events",
+    params(OfRun, Filter),
+    responses((status = 200, description = "A page of them", body = Frames), (status = 404, description = "No such agent, or no such run"))
+)]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

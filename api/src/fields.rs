@@ -55,6 +55,10 @@ impl Query {
         self.0.extend(more);
     }
 
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
     /// The one value of a parameter; an empty one counts as absent.
     pub(crate) fn get(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut values = self.0.iter().filter(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.as_str());

@@ -1,8 +1,8 @@
 //! The HTTP function: submit, read, cancel, and the tail that viewers see a run by.
 //!
 //! [`serve`] runs it on a listener, [`function`] under Lambda; [`router`] gives the same to whoever has a server of their own. `submit/` goes from a body to an accepted run, `tail/`
-//! shows the log as it grows, `stream` puts that on the wire, `respond` alone knows the status codes and texts of refusals, `auth/` who may ask for what. The other files are
-//! one route each.
+//! shows the log as it grows, `stream` puts that on the wire, `respond` alone knows the status codes and texts of refusals, `auth/` who may ask for what, `openapi/` describes
+//! the routes and holds them to it. The other files are one route each.
 //!
 //! The law of this crate: **the api holds nothing.** A run is accepted when the log has it, a viewer sees what the log has, and any instance can answer
 //! for any other. A client that goes away, a process that dies and a signal that is lost cost nobody an event.
@@ -18,6 +18,7 @@ pub mod function;
 mod health;
 mod leftover;
 mod metrics;
+mod openapi;
 mod queue;
 mod render;
 mod respond;

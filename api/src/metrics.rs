@@ -10,6 +10,17 @@ use axum::response::{IntoResponse, Response};
 use crate::app::App;
 use crate::respond::Refusal;
 
+/// What this process counts, for Prometheus
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "service",
+    operation_id = "metrics",
+    responses(
+        (status = 200, description = "OpenMetrics", body = String, content_type = "application/openmetrics-text"),
+        (status = 404, description = "This is a function: its numbers would be those of whichever environment answers"),
+    )
+)]
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
     if app.options.is_function {
         return Err(Refusal::NotFound);

@@ -4,7 +4,67 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use runs::{Frame, Recorded, frame};
+use serde::Serialize;
+use utoipa::ToSchema;
 use uuid::Uuid;
+
+/// A frame of a run, the data of an event of its stream; its `id` is `event_index`. One of the last three kinds ends every run.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StreamFrame {
+    run_id: Uuid,
+    session_id: String,
+    agent_id: String,
+    created_at: i64,
+    event_index: u32,
+    #[serde(flatten)]
+    frame: Frame,
+}
+
+/// The data of an event that is no part of the run and has no `id`.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "written as text by Identity::control; here it is described")]
+pub(crate) struct ControlFrame {
+    event: Control,
+    run_id: Uuid,
+    /// Of `replay` and `catch_up`.
+    #[schema(nullable = false)]
+    status: Option<::runs::Status>,
+    /// The first frame that comes, or that is missing.
+    from: u32,
+    /// The last frame that is missing.
+    #[schema(nullable = false)]
+    to: Option<u32>,
+    #[schema(nullable = false)]
+    reason: Option<String>,
+}
+
+/// `replay` or `catch_up` before what is stored, `subscribed` before what is live, `gap` where frames are no longer kept.
+#[derive(ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "written as text by Identity::control; here it is described")]
+enum Control {
+    Replay,
+    CatchUp,
+    Subscribed,
+    Gap,
+}
+
+/// One event of a stream.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "written as text; here it is described")]
+pub(crate) struct StreamEvent {
+    /// The frame's `event_index`; a control frame has none.
+    #[schema(nullable = false, pattern = "^[0-9]+$")]
+    id: Option<String>,
+    /// The frame's kind.
+    event: String,
+    /// A frame, on one line.
+    #[schema(content_media_type = "application/json")]
+    data: String,
+    /// Milliseconds, at an end that comes before the run's.
+    #[schema(nullable = false)]
+    retry: Option<u32>,
+}
 
 /// Of which run a frame is.
 #[derive(Debug)]
@@ -59,5 +119,30 @@ impl Identity {
     /// A frame that is no part of the log: it has no id, so no client counts it.
     pub(crate) fn control(&self, name: &str, fields: &str) -> Bytes {
         format!("event: {name}\ndata: {{\"event\":\"{name}\",\"run_id\":\"{}\"{fields}}}\n\n", self.run_id).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use runs::Metrics;
+
+    use super::*;
+
+    #[test]
+    fn a_frame_is_written_as_it_is_described() {
+        let identity = Identity::new(Uuid::nil(), "a \"session\"", "echo");
+        let frames = [
+            Frame::content("text\n".into()),
+            Frame::RunStarted { model: None, attempt: 1 },
+            Frame::RunCompleted { content: "x".into(), content_type: "str".into(), metrics: Metrics::default() },
+        ];
+        for (event_index, frame) in (0..).zip(frames) {
+            let mut text = String::new();
+            identity.json(&mut text, 5_999, event_index, &frame);
+            let described =
+                StreamFrame { run_id: Uuid::nil(), session_id: "a \"session\"".into(), agent_id: "echo".into(), created_at: 5, event_index, frame };
+            let written: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            assert_eq!(written, serde_json::to_value(described).expect("JSON"));
+        }
     }
 }

@@ -10,11 +10,12 @@ use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use serde_json::json;
+use utoipa::ToSchema;
 
 /// One thing that does not validate, in the shape that FastAPI's clients know.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Fault {
+    /// Where: `body`, `query` or `header`, and the field.
     loc: Vec<String>,
     msg: String,
     #[serde(rename = "type")]
@@ -34,6 +35,11 @@ impl Fault {
         Self::at("header", field, msg, "value_error")
     }
 
+    /// A parameter that the route does not have.
+    pub(crate) fn unknown(field: &str) -> Self {
+        Self::at("query", field, "Unknown parameter", "extra_forbidden")
+    }
+
     /// The body as a whole.
     pub(crate) fn malformed(msg: impl Into<String>) -> Self {
         Self { loc: vec!["body".into()], msg: msg.into(), kind: "malformed" }
@@ -46,6 +52,19 @@ impl Fault {
     fn at(place: &str, field: &str, msg: impl Into<String>, kind: &'static str) -> Self {
         Self { loc: vec![place.into(), field.into()], msg: msg.into(), kind }
     }
+}
+
+/// What every refusal says but the next one.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Detail {
+    pub(crate) detail: String,
+}
+
+/// Of a 422.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Faults {
+    #[schema(min_items = 1)]
+    detail: Vec<Fault>,
 }
 
 /// Why a request is not answered with what it asks for. Nothing is left behind by any of them.
@@ -164,15 +183,16 @@ impl IntoResponse for Refusal {
         if let Self::Log(error) = &self {
             tracing::error!(error = error as &(dyn std::error::Error + 'static), "api: the log did not answer");
         }
-        let detail = match &self {
-            Self::Invalid(faults) => json!(faults),
-            other => json!(other.text()),
+        let (status, retry_after) = (self.status(), self.retry_after());
+        let unknown = matches!(self, Self::NoIdentity | Self::WrongIdentity);
+        let mut response = match self {
+            Self::Invalid(detail) => (status, Json(Faults { detail })).into_response(),
+            other => (status, Json(Detail { detail: other.text() })).into_response(),
         };
-        let mut response = (self.status(), Json(json!({ "detail": detail }))).into_response();
-        if let Some(seconds) = self.retry_after() {
+        if let Some(seconds) = retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if matches!(self, Self::NoIdentity | Self::WrongIdentity) {
+        if unknown {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response

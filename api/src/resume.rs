@@ -5,16 +5,67 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::edge::Ids;
 use crate::fields::{Query, index_after};
-use crate::render::Identity;
+use crate::openapi::paths::OfRun;
+use crate::render::{Identity, StreamEvent};
 use crate::respond::{Fault, Refusal};
 use crate::stream::{self, Announce};
 use crate::{runs, submit};
 
+const STREAM: &str = "Server-sent events, each with a StreamFrame or a ControlFrame as data";
+const FIELDS: [&str; 2] = ["last_event_index", "session_id"];
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by name; here it is described")]
+struct From {
+    /// The `event_index` that was seen last; -1 or nothing: from the first one on. `Last-Event-ID` goes before it.
+    #[param(minimum = -1)]
+    last_event_index: Option<i64>,
+    /// Checked, where it is given: a run of another session is not found.
+    session_id: Option<String>,
+}
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "read by name; here it is described")]
+struct Last {
+    /// The `id` of the frame that was seen last, as `EventSource` sends it.
+    #[param(rename = "Last-Event-ID", pattern = "^(-1|[0-9]+)$")]
+    last_event_id: Option<String>,
+}
+
+/// The same as in the address.
+#[derive(ToSchema)]
+#[schema(as = Resume)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "read by name; here it is described")]
+pub(super) struct Fields {
+    #[schema(minimum = -1)]
+    last_event_index: Option<i64>,
+    session_id: Option<String>,
+}
+
+/// A run's frames as a stream, from any of them on, stored and then live
+///
+/// The stream ends with the run, or earlier after `retry`: then it is resumed after the last `id`.
+#[utoipa::path(
+    get,
+    path = "/agents/{agent}/runs/{run}/resume",
+    tag = "runs",
+    operation_id = "resume_run",
+    params(OfRun, From, Last),
+    responses(
+        (status = 200, description = STREAM, body = StreamEvent, content_type = "text/event-stream"),
+        (status = 204, description = "With Last-Event-ID: the run has ended, and nothing is after it"),
+        (status = 404, description = "No such agent, or no such run"),
+    )
+)]
 pub(crate) async fn resume(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -39,11 +90,43 @@ pub(crate) async fn resume(
     Ok(stream::response(&app, view, Some(Announce::new(run.status)), until))
 }
 
+/// The same, asked for by a form
+#[utoipa::path(
+    post,
+    path = "/agents/{agent}/runs/{run}/resume",
+    tag = "runs",
+    operation_id = "resume_run_by_form",
+    params(OfRun, From, Last),
+    request_body(content(
+        (Fields = "application/x-www-form-urlencoded"),
+        (Fields = "multipart/form-data"),
+        (Fields = "application/json"),
+    )),
+    responses(
+        (status = 200, description = STREAM, body = StreamEvent, content_type = "text/event-stream"),
+        (status = 404, description = "No such agent, or no such run"),
+        (status = 408, description = "The body did not come in"),
+        (status = 413, description = "The body is larger than the limit that is named"),
+    )
+)]
+pub(crate) async fn resume_post(state: State<Arc<App>>, caller: Caller, ids: Ids<(String, String)>, request: Request) -> Result<Response, Refusal> {
+    resume(state, caller, ids, request).await
+}
+
 /// Of the address and, in a POST, of the body.
 async fn parameters(request: Request) -> Result<Query, Refusal> {
     let mut query = Query::of(request.uri())?;
     if request.method() == Method::POST {
-        query.extend(submit::parameters(request).await?);
+        let more = submit::parameters(request).await?;
+        let unknown: Vec<Fault> = more
+            .iter()
+            .filter(|(name, _)| !FIELDS.contains(&name.as_str()))
+            .map(|(name, _)| Fault::body(name, "Unknown field", "extra_forbidden"))
+            .collect();
+        if !unknown.is_empty() {
+            return Err(Refusal::Invalid(unknown));
+        }
+        query.extend(more);
     }
     Ok(query)
 }

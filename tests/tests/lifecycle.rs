@@ -60,8 +60,9 @@ async fn a_run_whose_runner_stands_still_is_cancelled_all_the_same() {
     let runner = eventually("a runner", Duration::from_secs(30), || async {
         let traces = traces::of(&deployment.data());
         let pids = traces.iter().filter(|trace| trace.contains("sandlog-runner run")).filter_map(|trace| trace.split(':').next());
-        let is_daemon = |pid: &&str| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sandlog-daemon");
-        pids.filter(is_daemon).find_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?))
+        // Its launcher and its guard have the same command line; it alone leads a session.
+        let leads = |pid: &rustix::process::Pid| rustix::process::getsid(Some(*pid)) == Ok(*pid);
+        pids.filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)).find(leads)
     });
     rustix::process::kill_process(runner.await, Signal::STOP).expect("a runner to stop");
     http.cancel(&text(&run, "run_id"), 0).await;

@@ -5,3 +5,4 @@
 mod deployed;
 mod long_runs;
 mod matrix;
+mod schemathesis;

@@ -12,7 +12,7 @@ mod fetch;
 mod gateway;
 mod keys;
 mod keyset;
-mod scopes;
+pub(crate) mod scopes;
 mod settings;
 mod token;
 

@@ -9,7 +9,8 @@ use super::media::{self, Sent};
 use crate::respond::Fault;
 
 const NAME_CHARACTERS: usize = 255;
-const KNOWN: [&str; 10] = ["message", "stream", "background", "session_id", "user_id", "metadata", "output_schema", "files", "images", "input_files"];
+pub(super) const KNOWN: [&str; 10] =
+    ["message", "stream", "background", "session_id", "user_id", "metadata", "output_schema", "files", "images", "input_files"];
 
 #[derive(Default)]
 pub(super) struct Form {

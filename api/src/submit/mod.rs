@@ -3,6 +3,7 @@
 mod admit;
 mod body;
 mod check;
+mod describe;
 mod fingerprint;
 mod form;
 mod media;
@@ -19,15 +20,19 @@ use axum::extract::{Request, State};
 use axum::http::header::{LOCATION, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde::Serialize;
 use tokio::time::Instant;
 use tracing::Instrument;
+use utoipa::ToSchema;
+use uuid::Uuid;
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::edge::Ids;
-use crate::render::Identity;
+use crate::openapi::paths::OfAgent;
+use crate::render::{Identity, StreamEvent};
 use crate::respond::{Fault, Refusal};
+use crate::show::Run;
 use crate::{Until, show, stream};
 pub(crate) use body::{BODY_LIMIT, parameters};
 use check::{Asked, check};
@@ -37,6 +42,46 @@ const BODY_TIME: Duration = Duration::from_secs(120);
 const KEY: &str = "idempotency-key";
 const KEY_CHARACTERS: usize = 512;
 
+/// An accepted run.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Accepted)]
+struct Pending {
+    run_id: Uuid,
+    session_id: String,
+    /// How far it is.
+    status: Status,
+}
+
+/// Submits a message
+///
+/// The checks come in a fixed order, and a refusal leaves nothing behind: who asks, the agent, the body, options, sizes, what the deployment needs,
+/// `Idempotency-Key`, the session's owner, room in the queue. A client that goes away cancels nothing.
+#[utoipa::path(
+    post,
+    path = "/agents/{agent}/runs",
+    tag = "runs",
+    operation_id = "submit_run",
+    params(OfAgent, describe::Key),
+    request_body(content(
+        (describe::Upload = "multipart/form-data"),
+        (describe::Form = "application/x-www-form-urlencoded"),
+        (describe::Json = "application/json"),
+    )),
+    responses(
+        (status = 200, description = "stream=true: server-sent events, each with a StreamFrame as data. Otherwise the run once it has ended",
+         content((Run = "application/json"), (StreamEvent = "text/event-stream")), headers(("location" = String, description = "Where the run is read"))),
+        (status = 202, description = "background=true, or the run has not ended within the time to wait", body = Pending, headers(
+            ("location" = String, description = "Where the run is read"),
+            ("retry-after" = Option<u32>, description = "Where it was waited for"),
+        )),
+        (status = 400, description = "An option that is not there, metadata that is no object, or nowhere to keep a run"),
+        (status = 404, description = "No such agent, or a session that is somebody else's"),
+        (status = 408, description = "The body did not come in"),
+        (status = 409, description = "The Idempotency-Key stands for another submission"),
+        (status = 413, description = "Something is larger than the limit that is named"),
+        (status = 429, description = "As many runs wait as may"),
+    )
+)]
 pub(crate) async fn submit(State(app): State<Arc<App>>, caller: Caller, Ids(agent_id): Ids<String>, request: Request) -> Result<Response, Refusal> {
     let agent = app.agent(&agent_id)?.clone();
     let (headers, until) = (request.headers().clone(), request.extensions().get().copied());
@@ -107,7 +152,7 @@ fn location(agent_id: &str, accepted: &Accepted) -> String {
 }
 
 fn pending(accepted: &Accepted, status: Status) -> Response {
-    let body = json!({ "run_id": accepted.run_id, "session_id": accepted.session_id, "status": status });
+    let body = Pending { run_id: accepted.run_id, session_id: accepted.session_id.clone(), status };
     (StatusCode::ACCEPTED, Json(body)).into_response()
 }
 
@@ -125,7 +170,7 @@ async fn wait(app: &App, agent_id: &str, accepted: &Accepted, until: Option<Unti
         None
     });
     match run {
-        Some(run) if run.status.has_ended() => ended(&run),
+        Some(run) if run.status.has_ended() => ended(run),
         run => {
             let mut response = pending(accepted, run.map_or(accepted.status, |run| run.status));
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(1));
@@ -155,7 +200,7 @@ async fn end(app: &App, agent_id: &str, accepted: &Accepted) -> Result<Option<Ru
     read().await
 }
 
-fn ended(run: &RunRow) -> Result<Response, Refusal> {
+fn ended(run: RunRow) -> Result<Response, Refusal> {
     match &run.terminal {
         Some(Event::Failed { started: false, error, .. }) => Err(Refusal::NotStarted(error.clone())),
         _ => Ok(Json(show::run(run)).into_response()),

@@ -2,6 +2,7 @@ mod admission;
 mod auth;
 mod bodies;
 mod cursors;
+mod openapi;
 mod queue;
 mod reading;
 mod refusals;

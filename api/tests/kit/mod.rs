@@ -1,5 +1,6 @@
 //! The api on the memory log, what a client does with it, and a worker that appends what the case says.
 
+pub(crate) mod described;
 pub(crate) mod wire;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -203,8 +204,10 @@ impl Stage {
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Open {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
+        described::check(described::document(&self.router).await, &method, &path, parts.status, &parts.headers);
         Open { status: parts.status, headers: parts.headers, body: body.into_data_stream(), rest: String::new() }
     }
 

@@ -13,10 +13,11 @@ pub(crate) fn take(number: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
-/// Closes all but the first three: whatever they are, they are not for this program.
-pub(crate) fn close_others() -> io::Result<()> {
+/// Closes all but the first three and these. In a fork: whatever has one of the others must not be dropped any more, and its process ends without that.
+pub(crate) fn close_others(kept: &[RawFd]) -> io::Result<()> {
+    let is_other = |number: &RawFd| *number > 2 && !kept.contains(number);
     let open: Vec<RawFd> =
-        std::fs::read_dir("/proc/self/fd")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter(|number| *number > 2).collect();
+        std::fs::read_dir("/proc/self/fd")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter(is_other).collect();
     for number in open {
         // SAFETY: borrowed for one call. The listing's own number is closed by now, which that call tells.
         let is_open = rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).is_ok();

@@ -12,7 +12,7 @@ use crate::fork::{self, Side, fork};
 use crate::{daemon, fds};
 
 pub(crate) fn run(folder: &Path) -> io::Result<()> {
-    fds::close_others()?;
+    fds::close_others(&[])?;
     let folder = folder.canonicalize()?;
     rustix::process::chdir("/")?;
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;

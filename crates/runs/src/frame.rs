@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::event::{Event, Recorded};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Metrics {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
@@ -21,6 +22,7 @@ pub struct Metrics {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Tool {
     pub tool_call_id: String,
     pub tool_name: String,
@@ -32,6 +34,7 @@ pub struct Tool {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "event")]
 pub enum Frame {
     RunStarted {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{Event, Recorded};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Status {
     Pending,

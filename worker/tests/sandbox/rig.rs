@@ -72,14 +72,16 @@ impl Rig {
         self.sandboxes.paths(&self.at).await.home.parent().unwrap().to_owned()
     }
 
-    /// The runner's pid: who holds the folder's lock open.
+    /// The runner's pid: who holds the folder's lock open. Its forks have that for a moment; it alone leads a session.
     pub(crate) async fn runner(&self) -> i32 {
         let lock = self.path().await.join("lock");
         let mut found = None;
         eventually("a runner that holds the lock", || {
             found = pids().into_iter().find(|pid| {
                 let Ok(fds) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-                fds.flatten().any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to == lock)) && cmdline(*pid).contains("sandlog-runner")
+                // Threads of the kernel have no session.
+                let leads = || rustix::process::Pid::from_raw(*pid).is_some_and(|pid| rustix::process::getsid(Some(pid)) == Ok(pid));
+                fds.flatten().any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to == lock)) && cmdline(*pid).contains("sandlog-runner") && leads()
             });
             found.is_some()
         });

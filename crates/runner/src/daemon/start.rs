@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use runner::cgroup::{self, Cgroups};
@@ -13,9 +13,10 @@ use rustix::pipe::PipeFlags;
 use rustix::process::PidfdFlags;
 
 use super::shared::Shared;
+use crate::fds;
 use crate::fork::{self, Side, fork};
 use crate::plan::{Inside, Plan};
-use crate::{fds, stage};
+use crate::stage::{self, Streams};
 
 /// A sandbox that is being started, with the runner's ends of its pipes.
 pub(super) struct Sandbox {
@@ -100,11 +101,10 @@ pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::
     };
     let handle = match fork()? {
         Side::Child => {
-            drop((stdin, out, err, setup, status, go, outside));
-            let streams = stage::Streams { stdin: stdin_read, out: out_write, setup: setup_write };
-            let kept = [&exe, &alive, &err_write, &info, &status_write, &go_read].into_iter().try_for_each(fds::keep);
-            let kept = kept.and_then(|()| outside_inner.as_ref().map_or(Ok(()), fds::keep));
-            fork::end(kept.and_then(|()| stage::main(&plan, folder, &shared.spec, streams, go_read)))
+            let streams = Streams { stdin: stdin_read, out: out_write, setup: setup_write };
+            let kept = [&exe, &alive, &err_write, &info, &status_write, &go_read].into_iter().map(AsFd::as_fd);
+            let kept = kept.chain(outside_inner.as_ref().map(AsFd::as_fd));
+            fork::end(into_stage(kept.collect(), streams, |streams| stage::main(&plan, folder, &shared.spec, streams, &go_read)))
         }
         Side::Parent(handle) => handle,
     };
@@ -116,6 +116,14 @@ pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::
     let mut go = File::from(go);
     io::Write::write_all(&mut go, b"1")?;
     Ok(Sandbox { outer, outer_ends, stdin, out, err, setup, info: info.into(), status, go, outside })
+}
+
+/// The lock, the door and our ends of the pipes are the runner's alone: who has them looks like it, or keeps them open when it is dead.
+fn into_stage(kept: Vec<BorrowedFd<'_>>, streams: Streams, main: impl FnOnce(Streams) -> io::Result<()>) -> io::Result<()> {
+    let numbers = kept.iter().chain(&streams.fds()).map(AsRawFd::as_raw_fd).collect::<Vec<_>>();
+    fds::close_others(&numbers)?;
+    kept.iter().try_for_each(fds::keep)?;
+    main(streams)
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -9,7 +9,7 @@ mod seccomp;
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,6 +45,10 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
+    pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 3] {
+        [&self.stdin, &self.out, &self.setup].map(AsFd::as_fd)
+    }
+
     fn take(self) -> io::Result<()> {
         // First what tells of the others.
         rustix::stdio::dup2_stderr(&self.setup)?;
@@ -54,7 +58,7 @@ impl Streams {
 }
 
 /// `go` stays open: `exec` waits on it too.
-pub(crate) fn main(plan: &Plan, folder: &Path, spec: &Spec, streams: Streams, go: OwnedFd) -> io::Result<()> {
+pub(crate) fn main(plan: &Plan, folder: &Path, spec: &Spec, streams: Streams, go: &OwnedFd) -> io::Result<()> {
     die_with(plan.parent)?;
     streams.take()?;
     plan.cgroups.iter().try_for_each(|group| runner::cgroup::join(group))?;
