@@ -2,8 +2,8 @@
 
 use hyper::HeaderMap;
 use hyper::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
 /// Of one connection, not of the message. The length is known of the body itself.
@@ -22,7 +22,7 @@ pub(crate) fn outgoing(from: &HeaderMap, key: Option<&(HeaderName, HeaderValue)>
     for name in OWN_MORE {
         to.remove(name);
     }
-    // Its usage is read on the way back.
+    // It is read on the way back: for its usage, and for keys.
     to.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if let Some((name, value)) = key {
         to.insert(name, value.clone());
@@ -36,6 +36,18 @@ pub(crate) fn incoming(from: &HeaderMap) -> HeaderMap {
     to.remove(SET_COOKIE);
     to.remove("keep-alive");
     to
+}
+
+/// Whether the body is not what it says as it stands: compressed, or in a transfer coding besides chunks.
+pub(crate) fn is_coded(from: &HeaderMap) -> bool {
+    let codings = [(CONTENT_ENCODING, "identity"), (TRANSFER_ENCODING, "chunked")];
+    codings.iter().any(|(name, plain)| {
+        let coded = |value: &HeaderValue| {
+            let plain = |coding: &str| coding.trim().is_empty() || coding.trim().eq_ignore_ascii_case(plain);
+            !value.to_str().is_ok_and(|value| value.split(',').all(plain))
+        };
+        from.get_all(name).iter().any(coded)
+    })
 }
 
 fn without_hop(from: &HeaderMap) -> HeaderMap {
@@ -89,6 +101,21 @@ mod tests {
         assert_eq!(names(&to), ["accept-encoding", "anthropic-version", "content-type", "x-api-key"]);
         assert_eq!((&to["x-api-key"], &to["accept-encoding"]), (&key.1, &HeaderValue::from_static("identity")));
         assert_eq!(names(&outgoing(&from, None)), ["accept-encoding", "anthropic-version", "content-type"]);
+    }
+
+    #[test]
+    fn what_is_compressed_in_any_way_is_coded() {
+        for (name, value, coded) in [
+            ("content-encoding", "gzip", true),
+            ("content-encoding", "identity, br", true),
+            ("transfer-encoding", "gzip, chunked", true),
+            ("content-encoding", "Identity", false),
+            ("content-encoding", "", false),
+            ("transfer-encoding", "chunked", false),
+            ("content-type", "gzip", false),
+        ] {
+            assert_eq!(is_coded(&map(&[(name, value)])), coded, "{name}: {value}");
+        }
     }
 
     #[test]
