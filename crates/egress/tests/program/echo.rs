@@ -94,3 +94,17 @@ fn an_answer_in_which_a_key_could_not_be_seen_is_refused() {
         assert_eq!((doors[0].status, doors[0].refused.as_deref()), (Some(502), Some("encoded")));
     }
 }
+
+#[test]
+fn a_request_goes_out_with_the_headers_of_the_models_apis_alone() {
+    let (house, heads) = upstream(|stream, _| {
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\n{HEAD}content-length: 0\r\n\r\n");
+    });
+    let sent = "content-type: application/json\r\nanthropic-version: 2023-06-01\r\nx-stainless-os: Linux\r\nx_api_key: mine\r\nx-http-method-override: DELETE\r\n\
+                x-original-url: /v1/organizations\r\nx-rewrite-url: /admin\r\nx-forwarded-host: evil\r\nrange: bytes=0-9\r\nvia: me\r\n";
+    assert!(house.ask(&ask("/anthropic/v1/messages", sent)).0.starts_with("HTTP/1.1 200 "));
+    let head = heads.recv().unwrap();
+    let mut names: Vec<_> = head.lines().skip(1).filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["accept-encoding", "anthropic-version", "content-length", "content-type", "host", "x-api-key", "x-stainless-os"]);
+}
