@@ -1,4 +1,4 @@
-//! Bodies on their way through. Nothing is held: what the one side does not take the other side is not asked for.
+//! Bodies on their way through. Nothing is held but what may begin a key: what the one side does not take the other side is not asked for.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::note::Note;
+use crate::secret::Mask;
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
@@ -49,7 +50,7 @@ impl Body for Counted {
     }
 }
 
-/// The answer's, which is noted. The note is handed over before the last bytes are, so that no one sees the end of an answer that is not recorded.
+/// The answer's, which is noted and has no key in it. The note is handed over before the last bytes are, so that no one sees the end of an answer that is not recorded.
 pub(crate) struct Noted {
     inner: Inner,
     note: Note,
@@ -58,14 +59,14 @@ pub(crate) struct Noted {
 }
 
 enum Inner {
-    Upstream(Incoming),
+    Upstream(Incoming, Mask),
     Own(Full<Bytes>),
 }
 
 impl Noted {
     /// An answer of the upstream's, which may be silent for so long.
-    pub(crate) fn upstream(inner: Incoming, note: Note, limit: Duration) -> Self {
-        Self::new(Inner::Upstream(inner), note, limit)
+    pub(crate) fn upstream(inner: Incoming, mask: Mask, note: Note, limit: Duration) -> Self {
+        Self::new(Inner::Upstream(inner, mask), note, limit)
     }
 
     /// An answer of ours.
@@ -94,45 +95,71 @@ impl Body for Noted {
     type Error = Fault;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
-        let polled = match &mut self.inner {
-            Inner::Upstream(inner) => Pin::new(inner).poll_frame(cx).map_err(Fault::from),
+        let Self { inner, note, idle, limit } = &mut *self;
+        let (inner, mask) = match inner {
+            Inner::Upstream(inner, mask) => (inner, mask),
             Inner::Own(inner) => return Pin::new(inner).poll_frame(cx).map_err(Fault::from),
         };
-        let Poll::Ready(frame) = polled else {
-            ready!(self.idle.as_mut().poll(cx));
-            return Poll::Ready(self.cut("the upstream fell silent".into()));
-        };
-        let next = Instant::now() + self.limit;
-        self.idle.as_mut().reset(next);
-        match frame {
-            Some(Ok(frame)) => {
-                if let Some(data) = frame.data_ref() {
-                    self.note.came(data);
+        loop {
+            let Poll::Ready(frame) = Pin::new(&mut *inner).poll_frame(cx) else {
+                ready!(idle.as_mut().poll(cx));
+                return Poll::Ready(self.cut("the upstream fell silent".into()));
+            };
+            idle.as_mut().reset(Instant::now() + *limit);
+            let mut out = Bytes::new();
+            let over = match frame {
+                Some(Ok(frame)) => {
+                    // Trailers have no way on: their names are announced in a header that stays behind.
+                    if let Ok(data) = frame.into_data() {
+                        note.came(&data);
+                        out = mask.feed(data);
+                    }
+                    inner.is_end_stream()
                 }
-                if self.is_end_stream() {
-                    self.note.finish();
-                }
-                Poll::Ready(Some(Ok(frame)))
+                // What is held may be most of a key.
+                Some(Err(fault)) => return Poll::Ready(self.cut(fault.into())),
+                None => true,
+            };
+            if over {
+                out = joined(out, mask.end());
+                note.finish();
             }
-            Some(Err(fault)) => Poll::Ready(self.cut(fault)),
-            None => {
-                self.note.finish();
-                Poll::Ready(None)
+            if !out.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(out))));
+            }
+            if over {
+                return Poll::Ready(None);
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.inner {
-            Inner::Upstream(inner) => inner.is_end_stream(),
+            Inner::Upstream(inner, mask) => inner.is_end_stream() && mask.held() == 0,
             Inner::Own(inner) => inner.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
-            Inner::Upstream(inner) => inner.size_hint(),
+            Inner::Upstream(inner, mask) => {
+                let (mut hint, held) = (inner.size_hint(), mask.held() as u64);
+                if let Some(upper) = hint.upper() {
+                    hint.set_upper(upper + held);
+                }
+                hint.set_lower(hint.lower() + held);
+                hint
+            }
             Inner::Own(inner) => inner.size_hint(),
         }
     }
+}
+
+fn joined(first: Bytes, then: Vec<u8>) -> Bytes {
+    if then.is_empty() {
+        return first;
+    }
+    let mut all = first.to_vec();
+    all.extend(then);
+    all.into()
 }

@@ -1,20 +1,22 @@
 //! One request: refused here, or sent on with the key and answered as the upstream answers.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
 use serde_json::json;
 
 use crate::body::{Counted, Noted};
 use crate::client::Upstreams;
 use crate::door::HEAD;
-use crate::head::{incoming, outgoing};
+use crate::head::{incoming, is_coded, outgoing};
 use crate::note::{Note, Records};
 use crate::route::{Refusal, route, split};
+use crate::secret::Mask;
 use crate::settings::{Settings, Upstream};
 use crate::usage::Usage;
 
@@ -68,16 +70,23 @@ impl Egress {
             Ok(answer) => answer.into_parts(),
             Err(error) => {
                 let (word, what) = if error.is_connect() { ("unreachable", "cannot be reached") } else { ("failed", "broke off before its answer") };
-                return own(note, StatusCode::BAD_GATEWAY, word, "api_error", &format!("{} {what}{}", upstream.name, cause(&error)));
+                // What TLS says of a certificate is the upstream's words.
+                let said = self.settings.secrets.mask(cause(&error).as_bytes());
+                let said = String::from_utf8_lossy(&said);
+                return own(note, StatusCode::BAD_GATEWAY, word, "api_error", &format!("{} {what}{said}", upstream.name));
             }
         };
-        note.door.status = Some(head.status.as_u16());
-        if !head.headers.contains_key(CONTENT_ENCODING) {
-            note.usage = Usage::of(head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()));
+        if is_coded(&head.headers) {
+            let said = format!("{} sent an encoded answer, in which a key could not be seen", upstream.name);
+            return own(note, StatusCode::BAD_GATEWAY, "encoded", "api_error", &said);
         }
-        let mut response = Response::new(Noted::upstream(body, note, IDLE));
+        note.door.status = Some(head.status.as_u16());
+        note.usage = Usage::of(head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()));
+        let mask = Mask::new(Arc::clone(&self.settings.secrets));
+        let mut response = Response::new(Noted::upstream(body, mask, note, IDLE));
         *response.status_mut() = head.status;
         *response.headers_mut() = incoming(&head.headers);
+        self.settings.secrets.mask_headers(response.headers_mut());
         response
     }
 }

@@ -1,6 +1,7 @@
 //! What the environment says, read once at the start. The only place of Sandlog that reads keys; none is ever shown.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use hyper::Uri;
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
@@ -8,6 +9,7 @@ use hyper::http::uri::{Authority, Scheme};
 use sha2::{Digest, Sha256};
 
 use crate::route::{ANTHROPIC, Allowed, OPENAI};
+use crate::secret::Secrets;
 
 /// The variables that egress reads; nothing else of the environment is handed on to it.
 pub const VARIABLES: [&str; 6] = [
@@ -26,6 +28,8 @@ pub struct Settings {
     pub certificates: Option<String>,
     /// How long it stays after the last that needed it.
     pub linger: std::time::Duration,
+    /// Of all upstreams: a gateway can have more than one of them.
+    pub(crate) secrets: Arc<Secrets>,
     fingerprint: String,
 }
 
@@ -100,7 +104,9 @@ impl Settings {
             return Err(Faults(faults));
         }
         let linger = std::time::Duration::from_secs(linger.unwrap_or(10));
-        Ok(Self { upstreams, certificates: get("SSL_CERT_FILE"), linger, fingerprint: fingerprint(get) })
+        let keys: Vec<_> = known().iter().filter_map(|known| get(known.key)).collect();
+        let secrets = Arc::new(Secrets::new(keys.iter().map(|key| key.trim())));
+        Ok(Self { upstreams, certificates: get("SSL_CERT_FILE"), linger, secrets, fingerprint: fingerprint(get) })
     }
 
     /// Tells these settings, and this release, from others without telling them.

@@ -1,5 +1,6 @@
 //! The program as workers and runners meet it.
 
+mod echo;
 mod kit;
 mod life;
 mod upstreams;

@@ -38,8 +38,8 @@ pub struct Door {
     /// The sandbox went away before the answer's end.
     #[serde(default)]
     pub left: bool,
-    /// Why the status is ours and not the upstream's: `path`, `upstream`, `key`, `request`, `unreachable`, `timeout`, `failed` or `egress`. A word for each
-    /// reason; a later release may have more.
+    /// Why the status is ours and not the upstream's: `path`, `upstream`, `key`, `request`, `unreachable`, `timeout`, `failed`, `encoded` or `egress`. A
+    /// word for each reason; a later release may have more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }

@@ -3,6 +3,7 @@
 
 mod calls;
 mod mend;
+mod parts;
 mod result;
 mod seen;
 mod start;
@@ -18,6 +19,7 @@ use super::tail::Tail;
 use super::{Parser, exit};
 use crate::sandbox::{Body, Door, Exit};
 use calls::Calls;
+use parts::Parts;
 use result::Outcome;
 use seen::{Kind, Seen};
 pub(super) use start::{KEEPS, Options, UPSTREAM, conversation, message, program};
@@ -50,6 +52,8 @@ pub(super) struct Claude {
     seen: Seen,
     #[serde(default)]
     calls: Calls,
+    #[serde(default)]
+    parts: Parts,
     /// What the model API said to the key, where it does not take it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
@@ -116,6 +120,9 @@ impl Claude {
             Some("stream_event") if own => self.event(&line["event"]),
             Some("assistant") => self.assistant(&line["message"], own),
             Some("user") => {
+                if own {
+                    self.parts.told(line);
+                }
                 let results = blocks(&line["message"]).filter(|block| block["type"] == "tool_result");
                 results.filter_map(|block| self.calls.end(block)).map(|tool| Frame::ToolCallCompleted { tool }).collect()
             }
@@ -128,7 +135,7 @@ impl Claude {
             }
             Some("result") => {
                 result::add_metrics(&mut self.metrics, line);
-                self.outcome = Some(Outcome::read(line));
+                self.outcome = Some(Outcome::read(line, &self.parts.take()));
                 Vec::new()
             }
             _ => Vec::new(),
@@ -145,6 +152,8 @@ impl Claude {
         if door.upstream != UPSTREAM || door.path != "/v1/messages" {
             return;
         }
+        // The last request decides. Of an answer that broke off the CLI keeps nothing and asks again, or it keeps the whole blocks, has the model know of
+        // it (or of the calls' results), and asks it to go on (`parts`). Either way what counts is made with the request after, if that one is whole.
         self.cut = door.cut;
         match (door.refused.as_deref(), door.status) {
             (Some("key"), _) => self.refused = Some("there is no key for the model API: egress needs ANTHROPIC_API_KEY".into()),
@@ -181,6 +190,9 @@ impl Claude {
         let id = message["id"].as_str().unwrap_or_default();
         let mut frames = Vec::new();
         for block in blocks(message) {
+            if own {
+                self.parts.block(id, block);
+            }
             let (kind, text) = match block["type"].as_str() {
                 Some("text") => (Kind::Text, &block["text"]),
                 Some("thinking") => (Kind::Thinking, &block["thinking"]),

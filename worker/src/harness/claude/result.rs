@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::harness::exit::Said;
 
 /// What is kept of an answer: its end. The state is part of a commit.
-const ANSWER: usize = 256 * 1024;
+pub(super) const ANSWER: usize = 256 * 1024;
 
 /// The last result line; there can be more than one, where something that the turn started in the background ends after it.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -25,11 +25,15 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn read(line: &Value) -> Self {
+    /// Of an answer that came in parts, with those `before`.
+    pub(super) fn read(line: &Value, before: &str) -> Self {
         let is_error = line["is_error"].as_bool().unwrap_or(true);
         let errors = || line["errors"].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join("\n");
-        let whole = line["result"].as_str().map_or_else(errors, str::to_owned);
-        let text = whole[whole.ceil_char_boundary(whole.len().saturating_sub(ANSWER))..].to_owned();
+        let mut whole = line["result"].as_str().map_or_else(errors, str::to_owned);
+        if !is_error {
+            whole.insert_str(0, before);
+        }
+        let text = end(&whole, ANSWER).to_owned();
         let structured = line.get("structured_output").filter(|value| !value.is_null()).map(Value::to_string);
         // Half of a text is a text; half of JSON is nothing.
         let structured = structured.filter(|json| json.len() <= ANSWER);
@@ -48,6 +52,11 @@ impl Outcome {
             _ => Ok(Said { content: self.text.clone(), content_type: "str", truncated: self.truncated }),
         }
     }
+}
+
+/// At most the last so many bytes.
+pub(super) fn end(text: &str, most: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(most))..]
 }
 
 fn error_type(line: &Value) -> &'static str {

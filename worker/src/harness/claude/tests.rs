@@ -299,6 +299,25 @@ fn an_answer_that_has_to_fit_a_schema_does_or_is_an_error() {
 }
 
 #[test]
+fn an_answer_that_went_on_after_it_broke_off_is_whole() {
+    let says = |id: &str, text: &str| json!({ "type": "assistant", "message": { "id": id, "content": [{ "type": "text", "text": text }] } });
+    let told = |text: &str| json!({ "type": "user", "isSynthetic": true, "message": { "content": [{ "type": "text", "text": text }] } });
+    let calls = json!({ "type": "assistant", "message": { "id": "c", "content": [{ "type": "tool_use", "id": "t", "name": "Read", "input": {} }] } });
+    let result = json!({ "type": "result", "subtype": "success", "is_error": false, "result": "three." });
+    let (cut, limit) =
+        (told("Your response above was cut off mid-stream. Resume directly from where it stops."), told("Output token limit hit. Resume directly."));
+    let content = |out: &[&Value]| {
+        let out: Vec<_> = out.iter().map(|line| (*line).clone()).chain([says("z", "three."), result.clone()]).collect();
+        let Ending::Judged(judged) = read(&submitted(false), &journal(&lines(&out), usize::MAX, "", code(0))).1 else { panic!("no answer") };
+        judged.outcome.unwrap().unwrap().content
+    };
+    assert_eq!(content(&[&says("a", "one, "), &cut, &says("b", "two"), &says("b", ", "), &limit]), "one, two, three.");
+    // Other words to the model, and words before a call, are not of the answer.
+    assert_eq!(content(&[&says("a", "one, "), &told("Stop hook feedback: try another answer.")]), "three.");
+    assert_eq!(content(&[&says("a", "one, "), &cut, &calls]), "three.");
+}
+
+#[test]
 fn thinking_is_apart_and_subagents_keep_their_words() {
     let delta = |delta: Value, parent: Value| json!({ "type": "stream_event", "parent_tool_use_id": parent, "event": { "type": "content_block_delta", "index": 0, "delta": delta } });
     let whole = |id: &str, block: Value, parent: Value| json!({ "type": "assistant", "parent_tool_use_id": parent, "message": { "id": id, "content": [block] } });
