@@ -205,6 +205,26 @@ async fn what_the_checkpoint_restores_belongs_to_the_harness() -> Outcome {
 }
 
 #[tokio::test]
+async fn paths_longer_than_a_system_call_takes_are_given_to_the_harness_and_removed() -> Outcome {
+    let rig = Rig::new();
+    let name = "x".repeat(200);
+    let make = format!("for n in $(seq 30); do mkdir {name} && cd -P {name} || exit 3; done; echo deep > file");
+    let script = script(&format!("for n in $(seq 30); do cd -P {name} || exit 3; done; cat file; echo new >> file && tail -n 1 file"));
+    let fill = Box::new(move |paths: &worker::sandbox::Paths| {
+        let made = std::process::Command::new("sh").arg("-c").arg(&make).current_dir(&paths.workspace).status()?;
+        if made.success() { Ok(()) } else { Err(std::io::Error::other("not made")) }
+    });
+    rig.sandboxes.create(&rig.at, 1, &script.spec, fill).await?;
+    let mut attached = rig.attach().await;
+    attached.orders.inbox(0, Vec::new(), true).await;
+    let records = rest(&mut attached).await;
+    assert_eq!(out_text(&records), "deep\nnew\n", "{records:?}");
+    rig.sandboxes.erase(rig.at.session).await?;
+    assert!(!rig.path().await.exists());
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_long_path_works() {
     let long = format!("{0}/{0}/data", "x".repeat(200));
     let rig = Rig::below(&long);
