@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod config;
 mod drive;
 pub mod files;
+mod folders;
 pub mod function;
 pub mod harness;
 mod lease;

@@ -14,8 +14,6 @@ pub(crate) struct Plan {
     pub(crate) cgroups: Vec<PathBuf>,
     /// Bubblewrap tells the sandbox's first process here.
     pub(crate) info: RawFd,
-    /// The lock that the sandbox's first process holds.
-    pub(crate) alive: RawFd,
     /// For `exec`.
     pub(crate) inside: Inside,
 }
@@ -31,6 +29,8 @@ pub(crate) struct Inside {
     pub(crate) err: RawFd,
     /// This program.
     pub(crate) exe: RawFd,
+    /// The lock that the sandbox's first process holds, which `exec` is.
+    pub(crate) alive: RawFd,
     /// Where `exec` sends the listener of the way to the outside, if there is one.
     pub(crate) outside: Option<RawFd>,
     /// A limit of processes where no cgroup has one.

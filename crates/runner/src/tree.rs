@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::procfs::{self, Process};
@@ -51,7 +51,9 @@ impl Tree {
     /// The locked file for the sandbox's first process; the lock lasts as long as any copy of the descriptor.
     pub fn lock(&self) -> io::Result<Option<File>> {
         let Some(path) = &self.alive else { return Ok(None) };
-        let file = File::create(path)?;
+        // Not to be written: nobody would count what is.
+        let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         Ok(Some(file))
     }

@@ -1,9 +1,11 @@
 //! What a harness may have done to its workspace, and what comes back.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, Mode, OFlags};
 use uuid::Uuid;
 
 use super::{Checkpoints, Folder};
@@ -50,6 +52,48 @@ async fn a_workspace_comes_back_as_it_was() {
     assert_eq!((mode(&to.join("run.sh")), fs::read_link(to.join("link")).unwrap().to_str()), (0o755, Some("deep/er")));
     assert!(to.join("empty").is_dir() && !to_paths.home.join("left").exists());
     assert_eq!((fs::read_to_string(to.join("read-only/file")).unwrap().as_str(), mode(&to.join("read-only"))), ("kept", 0o555));
+}
+
+/// A folder below another by so many names that no system call takes the path to it, with a file, a second name of it and a link in it.
+fn deep(root: &Path) -> OwnedFd {
+    let mut at = rustix::fs::open(root, OFlags::PATH, Mode::empty()).unwrap();
+    for n in 0..30 {
+        let name = format!("{n:0>200}");
+        rustix::fs::mkdirat(&at, &name, Mode::RWXU).unwrap();
+        at = rustix::fs::openat(&at, &name, OFlags::PATH, Mode::empty()).unwrap();
+    }
+    let file = rustix::fs::openat(&at, "file", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).unwrap();
+    rustix::io::write(&file, b"deep").unwrap();
+    rustix::fs::linkat(&at, "file", &at, "other", AtFlags::empty()).unwrap();
+    rustix::fs::symlinkat("x".repeat(4000), &at, "link").unwrap();
+    at
+}
+
+/// The folder that `deep` makes.
+fn deepest(root: &Path) -> OwnedFd {
+    let mut at = rustix::fs::open(root, OFlags::PATH, Mode::empty()).unwrap();
+    for n in 0..30 {
+        at = rustix::fs::openat(&at, format!("{n:0>200}"), OFlags::PATH, Mode::empty()).unwrap();
+    }
+    at
+}
+
+#[tokio::test]
+async fn paths_longer_than_a_system_call_takes_come_back() {
+    let (folder, checkpoints) = checkpoints();
+    let ((from_paths, from), (to_paths, to)) = (sandbox(folder.path(), "from"), sandbox(folder.path(), "to"));
+    rustix::fs::chmodat(deep(&from), ".", Mode::RUSR | Mode::XUSR, AtFlags::empty()).unwrap();
+    fs::write(from.join("beside"), "beside").unwrap();
+    let (id, _) = checkpoints.save(Uuid::nil(), "run-1", &from_paths, &[]).await.unwrap();
+    checkpoints.restore(&id, &to_paths).unwrap();
+    let at = deepest(&to);
+    let mut text = [0; 8];
+    let file = rustix::fs::openat(&at, "other", OFlags::RDONLY, Mode::empty()).unwrap();
+    assert_eq!((rustix::io::read(&file, &mut text).unwrap(), &text[..4]), (4, b"deep".as_slice()));
+    assert_eq!(rustix::fs::fstat(&file).unwrap().st_nlink, 2);
+    assert_eq!(rustix::fs::readlinkat(&at, "link", Vec::new()).unwrap().to_bytes().len(), 4000);
+    assert_eq!(rustix::fs::fstat(&at).unwrap().st_mode & 0o7777, 0o500);
+    assert_eq!(fs::read_to_string(to.join("beside")).unwrap(), "beside");
 }
 
 #[tokio::test]

@@ -51,6 +51,50 @@ async fn system_calls_that_no_harness_needs_are_refused() {
     assert!(lines[2].contains("Operation not permitted"), "{out}");
 }
 
+/// The first process has the harness's user, and holds what tells the runner that the sandbox lives.
+#[tokio::test]
+async fn a_harness_reaches_nothing_that_the_first_process_holds() {
+    let rig = Rig::new();
+    let text = r#"
+        ls /proc/1/fd && echo listed
+        for n in $(seq 0 40); do
+            (: < /proc/1/fd/$n) && echo "opened $n"
+            (: >> /proc/1/fd/$n) && echo "opened $n to write"
+        done
+        for name in mem environ exe maps root/usr cwd/usr ns/pid; do
+            (: < /proc/1/$name) && echo "opened $name"
+        done
+        (: >> /proc/1/mem) && echo "opened its memory"
+        perl -e '
+            $first = syscall(434, 1, 0);
+            $here = syscall(434, $$ + 0, 0);
+            print "no handle\n" if $first < 0 || $here < 0;
+            for $n (0..40) { print "got $n\n" if syscall(438, $first, $n, 0) >= 0 }
+            print "got its own\n" if syscall(438, $here, 0, 0) >= 0;
+            print "last: ", $! + 0, "\n";
+        '
+    "#;
+    let records = rig.run(&script(text).spec).await;
+    assert_eq!(out_text(&records), "last: 1\n");
+    assert_eq!(exit(&records).code, Some(0));
+    assert_eq!(fs::metadata(rig.path().await.join("alive")).unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn what_loses_its_parent_is_taken_when_it_ends_and_ends_with_the_harness() {
+    let rig = Rig::new();
+    let text = r#"
+        for n in 1 2 3 4 5; do (sh -c 'true' &); done
+        until ! grep -h '^State:.*Z' /proc/[0-9]*/status > /dev/null; do :; done
+        sh -c 'sleep 1000 &'
+        echo none; exit 7
+    "#;
+    let script = script(text);
+    let records = rig.run(&script.spec).await;
+    assert_eq!((out_text(&records).as_str(), exit(&records).code), ("none\n", Some(7)));
+    super::rig::eventually("the end of all", || with_marker(&script.marker).is_empty());
+}
+
 #[tokio::test]
 async fn a_harness_cannot_read_what_only_root_can() {
     let secret = "/usr/local/share/sandlog-test-secret";
@@ -86,7 +130,8 @@ async fn a_harness_sees_nothing_of_its_runner_or_the_host() {
         "bin dev etc home proc run sbin tmp usr var workspace ",
         "{out}"
     );
-    assert!(lines[1].starts_with("--args") && lines[1].ends_with("--"), "{out}");
+    // What it was started with, and no path of the host.
+    assert!(lines[1].starts_with("exec {") && lines[1].ends_with(" /bin/sh"), "{out}");
     assert!(lines[2].parse::<u32>().unwrap() < 10, "{out}");
     assert_eq!(&lines[3..], ["none", "lo", "sandbox", "0"], "{out}");
 }
@@ -156,6 +201,26 @@ async fn what_the_checkpoint_restores_belongs_to_the_harness() -> Outcome {
     assert_eq!(fs::read_to_string(workspace.join("dir/a"))?, "a\nmore\n");
     use std::os::unix::fs::MetadataExt;
     assert_eq!(fs::metadata("/etc/passwd")?.uid(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn paths_longer_than_a_system_call_takes_are_given_to_the_harness_and_removed() -> Outcome {
+    let rig = Rig::new();
+    let name = "x".repeat(200);
+    let make = format!("for n in $(seq 30); do mkdir {name} && cd -P {name} || exit 3; done; echo deep > file");
+    let script = script(&format!("for n in $(seq 30); do cd -P {name} || exit 3; done; cat file; echo new >> file && tail -n 1 file"));
+    let fill = Box::new(move |paths: &worker::sandbox::Paths| {
+        let made = std::process::Command::new("sh").arg("-c").arg(&make).current_dir(&paths.workspace).status()?;
+        if made.success() { Ok(()) } else { Err(std::io::Error::other("not made")) }
+    });
+    rig.sandboxes.create(&rig.at, 1, &script.spec, fill).await?;
+    let mut attached = rig.attach().await;
+    attached.orders.inbox(0, Vec::new(), true).await;
+    let records = rest(&mut attached).await;
+    assert_eq!(out_text(&records), "deep\nnew\n", "{records:?}");
+    rig.sandboxes.erase(rig.at.session).await?;
+    assert!(!rig.path().await.exists());
     Ok(())
 }
 

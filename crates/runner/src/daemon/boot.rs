@@ -1,7 +1,7 @@
 //! From the first stage to the running harness.
 //!
-//! Bubblewrap tells the sandbox's first process, `exec` says that it is there, the runner writes the process down and lets `exec` go on, and the status pipe
-//! tells how that went. The harness never runs before the runner could kill it.
+//! Bubblewrap tells the sandbox's first process, `exec`, which says that it is there and that its death follows its parent's; the runner writes the process
+//! down and lets it go on, and the status pipe tells how that went. The harness never runs before the runner could kill it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -26,9 +26,7 @@ const MOST: usize = 8 * 1024;
 pub(super) enum Stage {
     /// Bubblewrap sets up.
     Setup,
-    /// `exec` is inside and waits for its word.
-    Inside,
-    /// `exec` becomes the harness.
+    /// `exec` starts the harness.
     Starting,
     /// The harness runs, or ran.
     Running,
@@ -41,7 +39,7 @@ pub(super) struct Boot {
     pub(super) stage: Stage,
     /// When the stage was reached.
     pub(super) since: Duration,
-    /// The first process of the harness, as the host sees it.
+    /// The harness's process, as the host sees it.
     pub(super) harness: Option<Process>,
     init: Option<Process>,
     go: File,
@@ -64,8 +62,6 @@ impl Boot {
     pub(super) fn look_again(&self) -> Option<Duration> {
         match self.stage {
             Stage::Setup | Stage::Starting => Some(self.since + LIMIT),
-            // The first process's state is not told by any descriptor.
-            Stage::Inside => Some(clock::now() + Duration::from_millis(1)),
             Stage::Running | Stage::Failed => None,
         }
     }
@@ -92,11 +88,6 @@ impl Boot {
         {
             tree.add_process(folder, init)?;
             self.init = Some(init);
-            self.enter(Stage::Inside);
-        }
-        // Asleep, the first process has set its own death to follow its parent's, which it does last before it waits for children.
-        let waits = || self.init.is_some_and(|init| init.state() == Some('S'));
-        if self.stage == Stage::Inside && waits() {
             // A closed pipe is told by the end of bubblewrap.
             let _ = self.go.write_all(b"2");
             self.enter(Stage::Starting);

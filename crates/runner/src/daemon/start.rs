@@ -89,8 +89,8 @@ pub(super) fn start(shared: &Shared, tree: &mut Tree, limiter: &Limiter) -> io::
         parent: std::process::id().cast_signed(),
         cgroups: tree.cgroups.clone(),
         info: info.as_raw_fd(),
-        alive: alive.as_raw_fd(),
         inside: Inside {
+            alive: alive.as_raw_fd(),
             go: go_read.as_raw_fd(),
             status: status_write.as_raw_fd(),
             err: err_write.as_raw_fd(),

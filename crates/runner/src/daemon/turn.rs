@@ -217,7 +217,7 @@ impl Turn<'_> {
             self.writer.put(body);
         }
         let kill = self.shared.lock().kill.clone();
-        let in_setup = matches!(self.boot.stage, Stage::Setup | Stage::Inside | Stage::Starting);
+        let in_setup = matches!(self.boot.stage, Stage::Setup | Stage::Starting);
         let ordered = kill.as_ref().is_some_and(|kill| kill.reason != "setup");
         if in_setup && !ordered {
             let message = if kill.is_some() { "it took too long".to_owned() } else { self.boot.complaint() };

@@ -23,7 +23,8 @@ pub(super) fn list(spec: &Spec, sources: &Sources, etc: &Files, plan: &Plan, fil
     list.add(["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"]);
     list.add(["--new-session", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000"]);
     list.add(["--hostname", "sandbox", "--info-fd", &plan.info.to_string()]);
-    list.add(["--sync-fd", &plan.alive.to_string(), "--seccomp", &filter.to_string()]);
+    // Its own first process could be traced by the harness; `exec` is that instead.
+    list.add(["--as-pid-1", "--seccomp", &filter.to_string()]);
     system(&mut list);
     list.0.extend(etc.arguments());
     let room = spec.limits.disk.min(spec.limits.memory).to_string();

@@ -10,7 +10,7 @@ use rustix::fs::MemfdFlags;
 use seccompiler::{BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule};
 
 /// Refused whatever the arguments.
-const CALLS: [libc::c_long; 41] = [
+const CALLS: [libc::c_long; 42] = [
     libc::SYS_acct,
     libc::SYS_add_key,
     libc::SYS_bpf,
@@ -36,6 +36,7 @@ const CALLS: [libc::c_long; 41] = [
     libc::SYS_open_by_handle_at,
     libc::SYS_open_tree,
     libc::SYS_perf_event_open,
+    libc::SYS_pidfd_getfd,
     libc::SYS_pivot_root,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,

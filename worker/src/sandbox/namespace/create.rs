@@ -1,20 +1,23 @@
 //! Making a sandbox: filled beside its place, moved there and started under the fence.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use runner::spec::{Limits, Outside, Spec, User};
-use rustix::fs::FlockOperation;
+use rustix::fs::{AtFlags, FileType, FlockOperation, Gid, Mode, Uid};
 use uuid::Uuid;
 
 use super::erase::clear_leftovers;
 use super::fence::Fence;
 use super::folder::Folder;
 use super::{FillFn, Inner, Paths, Place, SandboxError, SandboxSpec, Seen};
+use crate::folders::{self, Folders};
 use crate::sandbox::Network;
 
 /// Uncommitted journal is at most this.
@@ -162,25 +165,34 @@ pub(super) fn set_aside(path: &Path) -> io::Result<()> {
 
 /// Gives all below to the sandbox's user. No link is followed.
 fn give(path: &Path, user: User) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     std::os::unix::fs::lchown(path, Some(user.uid), Some(user.gid))?;
-    if fs::symlink_metadata(path)?.is_dir() {
-        for entry in fs::read_dir(path)? {
-            give(&entry?.path(), user)?;
-        }
-    }
-    Ok(())
+    each_below(path, |folder, name, _| rustix::fs::chownat(folder, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW))
 }
 
 /// Lets the sandbox's user read all below. It is bound read-only.
 fn show(path: &Path) -> io::Result<()> {
-    let meta = fs::symlink_metadata(path)?;
-    if meta.is_dir() {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
-        for entry in fs::read_dir(path)? {
-            show(&entry?.path())?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+    each_below(path, |folder, name, kind| match kind {
+        FileType::Directory => rustix::fs::chmodat(folder, name, Mode::from_raw_mode(0o755), AtFlags::empty()),
+        FileType::RegularFile => rustix::fs::chmodat(folder, name, Mode::from_raw_mode(0o644), AtFlags::empty()),
+        _ => Ok(()),
+    })
+}
+
+/// Does something to everything below a folder, before what is below that.
+fn each_below(root: &Path, act: impl Fn(BorrowedFd<'_>, &OsStr, FileType) -> rustix::io::Result<()>) -> io::Result<()> {
+    let mut folders = Folders::below(root)?;
+    let mut waiting = vec![PathBuf::new()];
+    while let Some(path) = waiting.pop() {
+        let folder = folders.at(&path)?;
+        for name in folders::names(folder)? {
+            let kind = FileType::from_raw_mode(rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode);
+            act(folder, &name, kind)?;
+            if kind == FileType::Directory {
+                waiting.push(path.join(name));
+            }
         }
-    } else if meta.is_file() {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o644))?;
     }
     Ok(())
 }
