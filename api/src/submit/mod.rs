@@ -2,6 +2,7 @@
 
 mod admit;
 mod body;
+mod bound;
 mod check;
 mod describe;
 mod fingerprint;
@@ -85,8 +86,8 @@ struct Pending {
 pub(crate) async fn submit(State(app): State<Arc<App>>, caller: Caller, Ids(agent_id): Ids<String>, request: Request) -> Result<Response, Refusal> {
     let agent = app.agent(&agent_id)?.clone();
     let (headers, until) = (request.headers().clone(), request.extensions().get().copied());
-    let body = tokio::time::timeout(BODY_TIME, body::read(request)).await.map_err(|_| Refusal::Slow)??;
-    let mut asked = check(body)?;
+    let sent = tokio::time::timeout(BODY_TIME, body::receive(request, BODY_LIMIT)).await.map_err(|_| Refusal::Slow)??;
+    let mut asked = bound::parse(sent.len(), || check(sent.body()?)).await?;
     asked.user_id = caller.instead_of(asked.user_id.as_deref()).map(ToOwned::to_owned);
     let key = admit::first(&app, key(&headers)).await?.map(|key| (key, fingerprint::fingerprint(&agent_id, &asked)));
     let (streamed, background) = (asked.stream, asked.background);
