@@ -51,6 +51,10 @@ pub(crate) fn check(body: Body) -> Result<Asked, Refusal> {
     }
     let metadata = object(metadata)?;
     unknown.extend(files.unknown);
+    // It would pin a checkout, and there is none.
+    if metadata.get("repository").is_some_and(|repository| !repository.is_null()) {
+        unknown.insert("metadata.repository".into());
+    }
     if !unknown.is_empty() {
         return Err(Refusal::Options(unknown.into_iter().collect()));
     }
