@@ -1,5 +1,7 @@
 //! A submission's body as fields and uploads, whichever of the three encodings it comes in. What the fields mean is not looked at here.
 
+use std::time::Duration;
+
 use axum::RequestExt;
 use axum::body::Bytes;
 use axum::extract::multipart::{Field, MultipartError};
@@ -16,6 +18,8 @@ use crate::respond::{Fault, Refusal};
 /// The whole of a body: enough for the largest message and the largest attachments, both encoded at their worst.
 pub(crate) const BODY_LIMIT: usize = 24 * 1024 * 1024;
 pub(crate) const FILES_LIMIT: usize = 4 * 1024 * 1024;
+/// For a body to come in: a client that stalls does not hold what it has sent for ever.
+const TIME: Duration = Duration::from_secs(120);
 /// Of a route that takes a few names and numbers.
 const PARAMETERS_LIMIT: usize = 64 * 1024;
 /// Far more than any client sends, in any encoding; without a limit a body of tiny parts is a list of millions.
@@ -50,6 +54,10 @@ pub(crate) struct Upload {
 /// Takes a body in, of so many bytes at most.
 pub(crate) async fn receive(mut request: Request, limit: usize) -> Result<Sent, Refusal> {
     DefaultBodyLimit::max(limit).apply(&mut request);
+    tokio::time::timeout(TIME, received(request, limit)).await.map_err(|_| Refusal::Slow)?
+}
+
+async fn received(request: Request, limit: usize) -> Result<Sent, Refusal> {
     match media_type(request.headers()).as_str() {
         "multipart/form-data" => multipart(request, limit).await.map(Sent::Parts),
         "application/x-www-form-urlencoded" => whole(request, limit).await.map(Sent::Pairs),
