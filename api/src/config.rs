@@ -27,7 +27,7 @@
 //! | `SANDLOG_LOG` | warn,info for our own | what is logged to standard error, as `RUST_LOG` |
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ::runs::agents::{Agents, parse};
@@ -65,8 +65,6 @@ impl Config {
         let port = from.parsed("SANDLOG_PORT", 7777, "a port number");
         let listen = if from.is_function() { None } else { Some(SocketAddr::new(host, port)) };
         let auth = Settings::read(&mut from, listen.map(|address| address.ip()));
-        let wait_limit = Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600));
-        let stream_limit = Some(from.within("SANDLOG_STREAM_SECONDS", 0, 0, 86_400)).filter(|seconds| *seconds > 0).map(Duration::from_secs);
         let data = from
             .text("SANDLOG_DATA_DIR")
             .map_or_else(|| if from.is_function() { std::env::temp_dir().join("sandlog") } else { ".dev".into() }, PathBuf::from);
@@ -75,7 +73,7 @@ impl Config {
             (None, true) => Checkpoints::OneFunction(data.join("checkpoints")),
             (None, false) => Checkpoints::OneHost(data.join("checkpoints")),
         };
-        let queue_limit = from.queue_limit();
+        let options = Options { checkpoints, is_function: listen.is_none(), ..options(&mut from) };
         let config = Config {
             listen,
             database: from.database_given(),
@@ -84,17 +82,26 @@ impl Config {
             queue: from.queue(),
             auth,
             carrying: from.carrying(),
-            options: Options { wait_limit, stream_limit, queue_limit, checkpoints, is_function: listen.is_none(), ..Options::default() },
+            options,
         };
         from.done(config)
     }
+}
 
-    /// The agents file, refused with every fault's line.
-    pub fn agents(&self) -> Result<Agents, AgentsError> {
-        let file = || self.agents.clone();
-        let text = std::fs::read_to_string(&self.agents).map_err(|cause| AgentsError::Unreadable { file: file(), cause })?;
-        parse(&text).map_err(|faults| AgentsError::Refused { file: file(), reasons: faults.iter().map(ToString::to_string).collect() })
+/// What may be set of an api, whatever it is a part of.
+pub fn options<F: Fn(&str) -> Option<String>>(from: &mut Variables<F>) -> Options {
+    Options {
+        wait_limit: Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600)),
+        stream_limit: Some(from.within("SANDLOG_STREAM_SECONDS", 0, 0, 86_400)).filter(|seconds| *seconds > 0).map(Duration::from_secs),
+        queue_limit: from.queue_limit(),
+        ..Options::default()
     }
+}
+
+/// The agents file, refused with every fault's line.
+pub fn agents(file: &Path) -> Result<Agents, AgentsError> {
+    let text = std::fs::read_to_string(file).map_err(|cause| AgentsError::Unreadable { file: file.to_owned(), cause })?;
+    parse(&text).map_err(|faults| AgentsError::Refused { file: file.to_owned(), reasons: faults.iter().map(ToString::to_string).collect() })
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ async fn main() -> ExitCode {
 
 async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
     let config = Config::read(|name| std::env::var(name).ok())?;
-    let agents = Arc::new(config.agents()?);
+    let agents = Arc::new(api::config::agents(&config.agents)?);
     let auth = Arc::new(Auth::new(&config.auth)?);
     let log = postgres::ready(&config.database, &config.schema, POOL).await?;
     let ring: Arc<dyn Ring> = match &config.queue {

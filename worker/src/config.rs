@@ -44,12 +44,18 @@ pub struct Config {
     pub checkpoints: PathBuf,
     pub queue: Option<String>,
     pub carrying: Carrying,
+    pub metrics: Option<SocketAddr>,
+    pub settings: Settings,
+}
+
+/// What may be set of a worker, whatever it is a part of.
+#[derive(Clone, Debug)]
+pub struct Settings {
     pub lease: Duration,
     pub turns: usize,
-    pub metrics: Option<SocketAddr>,
-    pub runner: Option<PathBuf>,
-    pub tools: Option<PathBuf>,
-    pub egress: Option<PathBuf>,
+    runner: Option<PathBuf>,
+    tools: Option<PathBuf>,
+    egress: Option<PathBuf>,
 }
 
 impl Config {
@@ -68,12 +74,8 @@ impl Config {
             data,
             queue: from.queue(),
             carrying: from.carrying(),
-            lease: Duration::from_secs(from.within("SANDLOG_LEASE_SECONDS", 15, 1, 3600)),
-            turns: usize::try_from(from.within("SANDLOG_WORKERS", 8, 1, 1000)).unwrap_or(8),
             metrics: from.metrics(),
-            runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
-            tools: from.text("SANDLOG_TOOLS").map(PathBuf::from),
-            egress: from.text("SANDLOG_EGRESS").map(PathBuf::from),
+            settings: Settings::read(&mut from),
         };
         from.done(config)
     }
@@ -84,20 +86,8 @@ impl Config {
             warn!("no namespace sandboxes here: a function that is to make them needs SANDLOG_DATA_DIR");
             return Ok(Vec::new());
         };
-        let beside = |program: std::io::Result<PathBuf>| program.map_err(SandboxError::io("the program's folder"));
-        let runner = self.runner.clone().map_or_else(|| beside(namespace::runner_beside()), Ok)?;
-        let egress = self.egress.clone().map_or_else(|| beside(namespace::egress_beside()), Ok)?;
-        let options =
-            namespace::Options { deployment: self.schema.clone(), runner, egress, bwrap: None, tools: self.tools.clone(), user: namespace::USER };
-        let opened = tokio::task::spawn_blocking(move || Namespace::open(&data, options)).await;
-        match opened.unwrap_or_else(|panic| Err(SandboxError::Unreachable(panic.to_string()))) {
-            Ok(namespace) => {
-                let missing = &namespace.capabilities().missing;
-                if !missing.is_empty() {
-                    warn!("not all limits of sandboxes can be kept on this host: {}", missing.join("; "));
-                }
-                Ok(vec![Arc::new(namespace)])
-            }
+        match self.settings.namespace(data, &self.schema).await {
+            Ok(namespace) => Ok(vec![namespace]),
             Err(error) if self.is_function => {
                 warn!(error = &error as &dyn std::error::Error, "no namespace sandboxes here");
                 Ok(Vec::new())
@@ -109,6 +99,34 @@ impl Config {
     /// Before anything is driven: the data folder is this log's.
     pub fn belong(&self, deployment: Uuid) -> Result<(), SandboxError> {
         self.data.as_deref().map_or(Ok(()), |data| namespace::belong(data, deployment))
+    }
+}
+
+impl Settings {
+    pub fn read<F: Fn(&str) -> Option<String>>(from: &mut Variables<F>) -> Settings {
+        Settings {
+            lease: Duration::from_secs(from.within("SANDLOG_LEASE_SECONDS", 15, 1, 3600)),
+            turns: usize::try_from(from.within("SANDLOG_WORKERS", 8, 1, 1000)).unwrap_or(8),
+            runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
+            tools: from.text("SANDLOG_TOOLS").map(PathBuf::from),
+            egress: from.text("SANDLOG_EGRESS").map(PathBuf::from),
+        }
+    }
+
+    /// The namespace sandboxes of a host, with its programs beside this one unless they were named.
+    pub async fn namespace(&self, data: PathBuf, schema: &str) -> Result<Arc<dyn Sandboxes>, SandboxError> {
+        let beside = |program: std::io::Result<PathBuf>| program.map_err(SandboxError::io("the program's folder"));
+        let runner = self.runner.clone().map_or_else(|| beside(namespace::runner_beside()), Ok)?;
+        let egress = self.egress.clone().map_or_else(|| beside(namespace::egress_beside()), Ok)?;
+        let options =
+            namespace::Options { deployment: schema.to_owned(), runner, egress, bwrap: None, tools: self.tools.clone(), user: namespace::USER };
+        let opened = tokio::task::spawn_blocking(move || Namespace::open(&data, options)).await;
+        let namespace = opened.unwrap_or_else(|panic| Err(SandboxError::Unreachable(panic.to_string())))?;
+        let missing = &namespace.capabilities().missing;
+        if !missing.is_empty() {
+            warn!("not all limits of sandboxes can be kept on this host: {}", missing.join("; "));
+        }
+        Ok(Arc::new(namespace))
     }
 
     pub fn options(&self) -> Options {
@@ -152,7 +170,8 @@ mod tests {
         assert!(config.is_function && config.sandboxes().await.expect("none").is_empty());
         let process = read(&[("DATABASE_URL", "postgres://a")]).expect("a configuration");
         assert_eq!(process.data, Some(".dev".into()));
-        let nowhere = Config { runner: Some("/no/such/program".into()), ..process };
+        let settings = Settings { runner: Some("/no/such/program".into()), ..process.settings.clone() };
+        let nowhere = Config { settings, ..process };
         assert!(nowhere.sandboxes().await.is_err(), "a process that can do nothing does not start");
         let function = Config { is_function: true, ..nowhere };
         assert!(function.sandboxes().await.expect("none").is_empty(), "a function leaves the runs alone");

@@ -27,16 +27,17 @@ async fn work() -> Result<(), Box<dyn Error + Send + Sync>> {
     let config = Config::read(|name| std::env::var(name).ok())?;
     let sandboxes = config.sandboxes().await?;
     let checkpoints = Folder::open(config.checkpoints.clone())?;
-    let log = postgres::ready(&config.database, &config.schema, config.turns + 8).await?;
+    let log = postgres::ready(&config.database, &config.schema, config.settings.turns + 8).await?;
     let deployment = log.health().await?.deployment;
     config.belong(deployment)?;
-    let signals = program::signals(&config.carrying, &log, &config.database.url, &config.schema, deployment, config.lease)?;
+    let signals = program::signals(&config.carrying, &log, &config.database.url, &config.schema, deployment, config.settings.lease)?;
     let ring: Arc<dyn Ring> = match &config.queue {
         Some(url) => Arc::new(Sqs::connect(url, if config.is_function { Sending::Awaited } else { Sending::Behind }).await),
         None => Arc::new(NoRing),
     };
     let (metrics, _scraped) = scrape::started(config.metrics).await?;
-    let worker = Worker::new(Parts { driver: log, signals, ring, sandboxes, checkpoints: Arc::new(checkpoints), metrics, options: config.options() });
+    let worker =
+        Worker::new(Parts { driver: log, signals, ring, sandboxes, checkpoints: Arc::new(checkpoints), metrics, options: config.settings.options() });
     if config.is_function {
         return function::serve(worker).await;
     }

@@ -24,6 +24,7 @@
 //! | `SANDLOG_LEASE_SECONDS` | 15 | how long a silent worker keeps a session |
 //! | `SANDLOG_WORKERS` | 8 | how many runs this process drives at a time |
 //! | `SANDLOG_WAIT_SECONDS` | 25 | how long a foreground submission waits for its result |
+//! | `SANDLOG_STREAM_SECONDS` | 0 | how long a stream may last; 0: as long as its run |
 //! | `SANDLOG_METRICS_PORT` | none | `up --only worker`: a port for `GET /metrics`, at `SANDLOG_HOST`; 0: a free one, which is logged |
 //! | `SANDLOG_RUNNER` | beside `sandlog` | the program `sandlog-runner` |
 //! | `SANDLOG_TOOLS` | none | a folder of programs that sandboxes see read-only, with its `bin` in their `PATH` |
@@ -35,7 +36,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use adapters::config::{Carrying, Faults, Variables};
 use api::auth::Settings;
@@ -43,7 +43,7 @@ use api::auth::Settings;
 use crate::cli::Role;
 
 /// What `up` and `run` need to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) data: PathBuf,
@@ -53,9 +53,6 @@ pub(crate) struct Config {
     pub(crate) checkpoints: PathBuf,
     /// Nobody said where: other hosts cannot read there.
     pub(crate) checkpoints_by_default: bool,
-    pub(crate) lease: Duration,
-    pub(crate) workers: usize,
-    pub(crate) wait: Duration,
     /// Of a worker alone: what else serves tells it there.
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) queue: Option<String>,
@@ -63,10 +60,8 @@ pub(crate) struct Config {
     pub(crate) auth: Settings,
     /// What `run` sends to the server that it finds or makes.
     pub(crate) token: Option<String>,
-    pub(crate) queue_limit: Option<u32>,
-    pub(crate) runner: Option<PathBuf>,
-    pub(crate) tools: Option<PathBuf>,
-    pub(crate) egress: Option<PathBuf>,
+    pub(crate) api: api::Options,
+    pub(crate) worker: worker::config::Settings,
     pub(crate) postgres_bin: Option<PathBuf>,
     /// Whether there is a key of Anthropic's API; what it is concerns egress alone.
     pub(crate) anthropic_key: bool,
@@ -106,18 +101,13 @@ impl Config {
             checkpoints_by_default: checkpoints.is_none(),
             checkpoints: checkpoints.unwrap_or_else(|| data.join("checkpoints")),
             data,
-            lease: Duration::from_secs(from.within("SANDLOG_LEASE_SECONDS", 15, 1, 3600)),
-            workers: usize::try_from(from.within("SANDLOG_WORKERS", 8, 1, 1000)).unwrap_or(8),
-            wait: Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600)),
             metrics: from.metrics().filter(|_| only == Some(Role::Worker)),
             queue: from.queue(),
             carrying: from.carrying(),
             auth,
             token: from.text("SANDLOG_TOKEN"),
-            queue_limit: from.queue_limit(),
-            runner: from.text("SANDLOG_RUNNER").map(PathBuf::from),
-            tools: from.text("SANDLOG_TOOLS").map(PathBuf::from),
-            egress: from.text("SANDLOG_EGRESS").map(PathBuf::from),
+            api: api::config::options(&mut from),
+            worker: worker::config::Settings::read(&mut from),
             anthropic_key: from.text("ANTHROPIC_API_KEY").is_some(),
             postgres_bin: from.text("SANDLOG_POSTGRES_BIN").map(PathBuf::from),
         };

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use adapters::config::Faults;
+use api::config::AgentsError;
 
 use crate::client::ClientError;
 use crate::postgres::PostgresError;
@@ -13,10 +14,8 @@ use crate::postgres::PostgresError;
 pub(crate) enum Fault {
     #[error(transparent)]
     Config(#[from] Faults),
-    #[error("the agents file {} cannot be read: {cause}. SANDLOG_AGENTS names it", .file.display())]
-    NoAgents { file: PathBuf, cause: io::Error },
-    #[error("the agents file {} is refused:\n  {}", .file.display(), .reasons.join("\n  "))]
-    Agents { file: PathBuf, reasons: Vec<String> },
+    #[error(transparent)]
+    Agents(#[from] AgentsError),
     #[error("agent `{agent}` asks a model of Anthropic's API, and ANTHROPIC_API_KEY is not set. Put it into the environment, or into .env")]
     NoKey { agent: String },
     #[error("cannot listen on {address}: {cause}. Is another sandlog running? SANDLOG_PORT chooses another port")]

@@ -11,7 +11,6 @@ use crate::config::Config;
 use crate::faults::Fault;
 use crate::signals::Orders;
 use crate::stack::Stack;
-use crate::wiring;
 
 /// How long another process in the folder may take to serve or to go.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -87,7 +86,7 @@ async fn find(config: &Config) -> Result<Where, Fault> {
 
 /// In a stack of our own, on a free port: it is nobody else's.
 async fn alone(config: &Config, held: Held, turn: &Turn<'_>) -> Result<Ending, Fault> {
-    let agents = wiring::agents(&config.agents)?;
+    let agents = api::config::agents(&config.agents)?;
     let asks = |agent: &::runs::agents::Agent| matches!(agent.harness, Harness::Claude { .. });
     if agents.get(turn.agent).is_some_and(asks) && !config.anthropic_key {
         return Err(Fault::NoKey { agent: turn.agent.into() });

@@ -40,7 +40,7 @@ impl Stack {
     /// Starts the roles of this process (`None`: both). `held` is the data folder's lock where the caller has it already.
     pub(crate) async fn start(config: &Config, only: Option<Role>, held: Option<Held>) -> Result<Stack, Fault> {
         let (serves, drives) = (only != Some(Role::Worker), only != Some(Role::Api));
-        let (agents, auth) = (wiring::agents(&config.agents)?, wiring::auth(config)?);
+        let (agents, auth) = (Arc::new(api::config::agents(&config.agents)?), wiring::auth(config)?);
         let listener = if serves { Some(listen(config.listen).await?) } else { None };
         let (metrics, scraped) = wiring::counts(config).await?;
         let held = take(config, only, held)?;

@@ -1,11 +1,10 @@
 //! What stands behind the ports: the only place here that names concrete adapters, back ends and the two functions.
 
-use std::fs;
 use std::future::Future;
-use std::path::Path;
 use std::sync::Arc;
 
 use adapters::metrics::Metrics;
+use adapters::postgres::{place, user};
 use adapters::program::{self, chain};
 use adapters::queue::Queue;
 use adapters::scrape::{self, Scraped};
@@ -16,7 +15,7 @@ use api::auth::Auth;
 use runs::agents::Agents;
 use tokio::net::TcpListener;
 use worker::sandbox::Sandboxes;
-use worker::sandbox::namespace::{self, Namespace};
+use worker::sandbox::namespace;
 use worker::{Stop, Worker, checkpoint};
 
 use crate::config::{Config, Database};
@@ -36,14 +35,6 @@ pub(crate) struct Log {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// Reads the agents file, with every fault's line.
-pub(crate) fn agents(file: &Path) -> Result<Registered, Fault> {
-    let text = fs::read_to_string(file).map_err(|cause| Fault::NoAgents { file: file.to_owned(), cause })?;
-    let agents = runs::agents::parse(&text);
-    let refused = |faults: Vec<runs::agents::Fault>| faults.iter().map(ToString::to_string).collect();
-    agents.map(Arc::new).map_err(|faults| Fault::Agents { file: file.to_owned(), reasons: refused(faults) })
-}
-
 /// Who may ask the api of this process.
 pub(crate) fn auth(config: &Config) -> Result<Arc<Auth>, Fault> {
     Auth::new(&config.auth).map(Arc::new).map_err(Fault::Auth)
@@ -57,13 +48,13 @@ pub(crate) async fn counts(config: &Config) -> Result<(Arc<Metrics>, Scraped), F
 /// Brings the schema up to date and connects.
 pub(crate) async fn open(url: &str, owner_url: &str, config: &Config, metrics: Arc<Metrics>) -> Result<Log, Fault> {
     let unfit = |cause: LogError| Fault::Log { place: place(url), cause: chain(&cause) };
-    let functions_role = role(url).filter(|role| Some(role) != self::role(owner_url).as_ref());
+    let functions_role = user(url).filter(|role| Some(role) != user(owner_url).as_ref());
     let migrated = adapters::postgres::migrate(owner_url, &config.schema, functions_role.as_deref()).await;
     let owns = migrated.is_ok();
     // A pool that lets every run and as many requests talk at once.
     let connected = match &migrated {
         Err(LogError::Unreachable(_)) => None,
-        _ => Some(adapters::postgres::connect(url, &config.schema, config.workers + 8).await),
+        _ => Some(adapters::postgres::connect(url, &config.schema, config.worker.turns + 8).await),
     };
     let log = match (migrated, connected) {
         (Ok(()), Some(connected)) => connected.map_err(unfit)?,
@@ -85,30 +76,15 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config, metrics: A
         None => Arc::new(NoRing),
     };
     let deployment = log.health().await.map_err(unfit)?.deployment;
-    let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, config.lease);
+    let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, config.worker.lease);
     let signals = signals.map_err(|cause| Fault::Signals(chain(&cause)))?;
     Ok(Log { intake: log.clone(), reader: log.clone(), queue: log.clone(), driver: log, signals, ring, metrics })
 }
 
 /// The sandboxes that this host can make; none at all is a fault.
 pub(crate) async fn sandboxes(config: &Config) -> Result<Vec<Arc<dyn Sandboxes>>, Fault> {
-    let beside = || namespace::runner_beside().map_err(|cause| Fault::Sandboxes(cause.to_string()));
-    let runner = config.runner.clone().map_or_else(beside, Ok)?;
-    let beside = || namespace::egress_beside().map_err(|cause| Fault::Sandboxes(cause.to_string()));
-    let egress = config.egress.clone().map_or_else(beside, Ok)?;
-    let options =
-        namespace::Options { deployment: config.schema.clone(), runner, egress, bwrap: None, tools: config.tools.clone(), user: namespace::USER };
-    let data = config.data.clone();
-    let opened = tokio::task::spawn_blocking(move || Namespace::open(&data, options)).await;
-    let namespace = match opened {
-        Ok(opened) => opened.map_err(|cause| Fault::Sandboxes(chain(&cause)))?,
-        Err(panic) => return Err(Fault::Sandboxes(panic.to_string())),
-    };
-    let missing = &namespace.capabilities().missing;
-    if !missing.is_empty() {
-        tracing::warn!("not all limits of sandboxes can be kept on this host: {}", missing.join("; "));
-    }
-    Ok(vec![Arc::new(namespace)])
+    let namespace = config.worker.namespace(config.data.clone(), &config.schema).await;
+    Ok(vec![namespace.map_err(|cause| Fault::Sandboxes(chain(&cause)))?])
 }
 
 /// Ends all sandboxes that stand; runs that had not ended wait for the next start.
@@ -154,7 +130,7 @@ pub(crate) fn api(
         agents,
         metrics: log.metrics.clone(),
         auth,
-        options: api::Options { wait_limit: config.wait, queue_limit: config.queue_limit, checkpoints, ..api::Options::default() },
+        options: api::Options { checkpoints, ..config.api.clone() },
     };
     async move { api::serve(listener, parts, shutdown).await.map_err(|cause| chain(&cause)) }
 }
@@ -173,8 +149,6 @@ pub(crate) fn worker(
         let folder = config.checkpoints.display();
         tracing::warn!("checkpoints are in {folder}: a worker on another host cannot go on with a session of this one (SANDLOG_CHECKPOINTS)");
     }
-    let label = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let name = format!("{label}-{}", std::process::id());
     let worker = Worker::new(worker::Parts {
         driver: log.driver.clone(),
         signals: log.signals.clone(),
@@ -182,7 +156,7 @@ pub(crate) fn worker(
         sandboxes,
         checkpoints: Arc::new(checkpoints),
         metrics: log.metrics.clone(),
-        options: worker::Options { name, label, lease: config.lease, turns: config.workers, ..worker::Options::default() },
+        options: config.worker.options(),
     });
     let stop = if whole { Stop::EndSandboxes } else { Stop::LeaveSandboxes };
     Ok(async move {
@@ -194,35 +168,4 @@ pub(crate) fn worker(
             .await;
         Ok(())
     })
-}
-
-/// Who a database URL connects as.
-fn role(url: &str) -> Option<String> {
-    let parsed = reqwest::Url::parse(url).ok()?;
-    let name = parsed.username();
-    (!name.is_empty()).then(|| name.to_owned())
-}
-
-/// A database URL for people: without its password.
-fn place(url: &str) -> String {
-    match reqwest::Url::parse(url) {
-        Ok(mut url) => {
-            let _ = url.set_password(None);
-            url.to_string()
-        }
-        Err(_) => "DATABASE_URL".into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_url_is_told_without_its_password() {
-        assert_eq!(place("postgres://ann:secret@db:5432/log"), "postgres://ann@db:5432/log");
-        assert_eq!(place("host=db password=secret"), "DATABASE_URL");
-        assert_eq!(role("postgres://ann:secret@db/log").as_deref(), Some("ann"));
-        assert_eq!(role("postgres:///log"), None);
-    }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::tls::{self, Known};
@@ -22,6 +22,9 @@ pub(crate) struct Address {
 impl Address {
     pub(crate) fn parse(url: &str) -> Result<Address, LogError> {
         let unfit = |why: String| LogError::Unfit(format!("the database URL is not one: {why}"));
+        if let Some((scheme, _)) = url.split_once("://").filter(|(scheme, _)| !matches!(*scheme, "postgres" | "postgresql")) {
+            return Err(unfit(format!("it begins with {scheme}://, and has to begin with postgres://")));
+        }
         let (plain, mode, roots) = taken(url);
         let mut config: Config = plain.parse().map_err(|error: tokio_postgres::Error| unfit(crate::program::chain(&error)))?;
         let roots = roots.map(|text| percent_decode_str(&text).decode_utf8_lossy().into_owned());
@@ -33,6 +36,30 @@ impl Address {
         let tls = MakeRustlsConnect::new(tls::client(known, file).map_err(unfit)?);
         Ok(Address { config, tls })
     }
+}
+
+/// A database URL for people: who connects where, and nothing else that may be in it.
+pub fn place(url: &str) -> String {
+    let Ok(Address { config, .. }) = Address::parse(url) else { return "DATABASE_URL".into() };
+    // An `@` that should have been encoded splits a password.
+    let hosts = if url.matches('@').count() > 1 { &[] } else { config.get_hosts() };
+    let hosts = hosts.iter().map(|host| match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(folder) => folder.display().to_string(),
+    });
+    let ports: Vec<String> = config.get_ports().iter().map(|port| format!(" port {port}")).collect();
+    let hosts: Vec<String> = hosts.collect();
+    format!(
+        "{}{} as {}",
+        if hosts.is_empty() { "DATABASE_URL".into() } else { hosts.join(",") },
+        ports.join(","),
+        config.get_user().unwrap_or("nobody in particular")
+    )
+}
+
+/// Who a database URL connects as.
+pub fn user(url: &str) -> Option<String> {
+    Address::parse(url).ok()?.config.get_user().map(str::to_owned)
 }
 
 /// What a mode asks of the connection and of the server's certificate.
@@ -56,9 +83,11 @@ fn taken(url: &str) -> (String, Option<String>, Option<String>) {
     };
     let (mut mode, mut roots, mut rest) = (None, None, Vec::new());
     for pair in pairs {
-        match pair.split_once('=') {
-            Some(("sslmode", value)) => mode = Some(value.to_owned()),
-            Some(("sslrootcert", value)) => roots = Some(value.to_owned()),
+        // The library decodes names too.
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match percent_decode_str(name).decode_utf8_lossy().as_ref() {
+            "sslmode" => mode = Some(value.to_owned()),
+            "sslrootcert" => roots = Some(value.to_owned()),
             _ => rest.push(pair),
         }
     }
@@ -79,10 +108,23 @@ mod tests {
     }
 
     #[test]
+    fn a_url_is_told_without_its_password_wherever_that_stands() {
+        assert_eq!(place("postgres://ann:secret@db:5432/log"), "db port 5432 as ann");
+        let secrets =
+            ["postgres://127.0.0.1:1/x?user=u&password=SECRET", "postgres://u:AB@SECRET/SECRET@db/x", "host=db user=u password=SECRET", "SECRET"];
+        for url in secrets {
+            assert!(!place(url).contains("SECRET"), "{}", place(url));
+        }
+        assert_eq!(user("postgres://ann:secret@db/log").as_deref(), Some("ann"));
+    }
+
+    #[test]
     fn an_unknown_mode_and_a_file_that_is_not_there_are_refused_with_their_names() {
         let fault = |url: &str| Address::parse(url).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(fault("postgres://h/d?sslmode=full").contains("sslmode full"));
         assert!(fault("postgres://h/d?sslmode=verify-full&sslrootcert=/no/such/file").contains("/no/such/file"));
+        assert!(fault("postgres://h/d?sslm%6fde=full").contains("sslmode full"));
+        assert!(fault("postgresql+psycopg://u:secret@h/d").ends_with("it begins with postgresql+psycopg://, and has to begin with postgres://"));
         assert!(fault("postgres://h/d?sslmod=require").contains("sslmod"));
         for mode in ["disable", "prefer", "require", "verify-ca", "verify-full"] {
             assert_eq!(fault(&format!("postgres://h/d?sslmode={mode}&sslrootcert=system")), "");

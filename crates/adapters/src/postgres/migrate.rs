@@ -44,6 +44,11 @@ pub async fn migrate(url: &str, schema: &str, functions_role: Option<&str>) -> R
     {
         done = Err(why);
     }
+    if let Err(LogError::Unfit(why)) = &done
+        && why.starts_with("permission denied for database")
+    {
+        done = Err(LogError::Unfit(format!("{why}: who makes the schema needs CREATE on it (DATABASE_MIGRATE_URL)")));
+    }
     drop(client);
     // The connection ends with its client; how it ends changes nothing.
     let _ = connection.await;

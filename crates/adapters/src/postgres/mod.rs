@@ -20,6 +20,7 @@ use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use crate::config::Database;
 use crate::{Health, LogError, Reader};
 use address::Address;
+pub use address::{place, user};
 pub use listen::listen;
 pub use migrate::{VERSION, migrate};
 use schema::Sql;
@@ -54,11 +55,11 @@ pub async fn ready(database: &Database, schema: &str, pool: usize) -> Result<Arc
     match (connect(&database.url, schema, pool).await, &database.owner_url) {
         (Err(LogError::Unfit(why) | LogError::Missing(why)), Some(owner_url)) => {
             tracing::info!(%why, "migrating the schema");
-            let role = |url: &str| Address::parse(url).ok().and_then(|address| address.config.get_user().map(str::to_owned));
-            let functions_role = role(&database.url).filter(|name| role(owner_url).as_ref() != Some(name));
+            let functions_role = user(&database.url).filter(|name| user(owner_url).as_ref() != Some(name));
             migrate(owner_url, schema, functions_role.as_deref()).await?;
             connect(&database.url, schema, pool).await
         }
+        (Err(LogError::Missing(why)), None) => Err(LogError::Missing(format!("{why}. DATABASE_MIGRATE_URL names the role that makes it at a start"))),
         (connected, _) => connected,
     }
 }

@@ -63,7 +63,7 @@ impl Switch {
 impl Hub {
     /// Nothing leaves the process: who is elsewhere looks by the clock.
     pub fn poll() -> Hub {
-        let carried = watch::Sender::new(Carried { carrier: "poll", up: false, why: None }).subscribe();
+        let carried = watch::Sender::new(Carried { carrier: "poll", up: false, why: Some("nothing else is configured: each process looks for itself".into()) }).subscribe();
         Hub { heard: broadcast::channel(HEARD).0, topics: Arc::default(), outbox: None, carried, _carrier: JoinSet::new() }
     }
 
