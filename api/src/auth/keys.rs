@@ -111,7 +111,7 @@ const OURS: [&str; 8] = ["keys", "sha256", "scopes", "user", "=", ".", "]", "}"]
 /// Where and why a file is none of keys, without anything that is in it: it may be a key, pasted where its hash belongs.
 fn told(text: &str, error: &toml::de::Error) -> String {
     // From the first quote on it may be the file's, unless it is a sign or a name of ours.
-    let (reason, rest) = error.message().split_once(['`', '"']).unwrap_or((error.message(), ""));
+    let (reason, rest) = error.message().split_once(['`', '"']).unwrap_or_else(|| (error.message(), ""));
     let quoted = rest.split(['`', '"']).next().filter(|quoted| OURS.contains(quoted));
     let reason = quoted.map_or_else(|| reason.trim_end().to_owned(), |quoted| format!("{reason}`{quoted}`"));
     let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
