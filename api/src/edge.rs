@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 
 use axum::extract::{FromRequestParts, Path, Request};
+use axum::http::header::CONNECTION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
@@ -12,6 +13,7 @@ use serde::de::DeserializeOwned;
 use tracing::Instrument;
 use uuid::Uuid;
 
+use crate::auth::Admitted;
 use crate::leftover;
 use crate::respond::Refusal;
 
@@ -29,7 +31,12 @@ pub(crate) async fn edge(request: Request, next: Next) -> Response {
     if let Some(leftover) = leftover
         && !response.status().is_success()
     {
-        leftover.drain().await;
+        if response.extensions().get::<Admitted>().is_some() {
+            leftover.drain().await;
+        } else {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            leftover.drain_behind();
+        }
     }
     response.headers_mut().insert(REQUEST_ID, id);
     response

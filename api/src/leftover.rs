@@ -1,7 +1,7 @@
 //! What a client still sends when it has been refused.
 //!
 //! An answer to a request that was not read to its end makes the server close the connection, and a client that is still writing then sees a
-//! broken pipe and no answer. So what is left is read and dropped first, within limits.
+//! broken pipe and no answer. So what is left is read and dropped first, within limits; of a client that nobody knows behind its answer, and little.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,9 @@ use tokio::sync::Mutex;
 
 const BYTES: usize = 128 * 1024 * 1024;
 const TIME: Duration = Duration::from_secs(10);
+/// What the largest submission has that is in order, and the time that it takes to come in when it is on its way.
+const UNKNOWN_BYTES: usize = 8 * 1024 * 1024;
+const UNKNOWN_TIME: Duration = Duration::from_secs(2);
 
 pub(crate) struct Leftover(Arc<Mutex<BodyDataStream>>);
 
@@ -32,18 +35,28 @@ pub(crate) fn of(request: Request) -> (Request, Option<Leftover>) {
 }
 
 impl Leftover {
+    /// For a client that is known, before it is answered.
     pub(crate) async fn drain(self) {
+        self.read(BYTES, TIME).await;
+    }
+
+    /// For a client that is not, while it is answered.
+    pub(crate) fn drain_behind(self) {
+        tokio::spawn(async move { self.read(UNKNOWN_BYTES, UNKNOWN_TIME).await });
+    }
+
+    async fn read(self, most: usize, time: Duration) {
         let mut rest = self.0.lock().await;
         let mut bytes = 0;
         let draining = async {
             while let Some(Ok(chunk)) = rest.next().await {
                 bytes += chunk.len();
-                if bytes > BYTES {
+                if bytes > most {
                     break;
                 }
             }
         };
         // Where it takes longer the client does without an answer.
-        let _ = tokio::time::timeout(TIME, draining).await;
+        let _ = tokio::time::timeout(time, draining).await;
     }
 }

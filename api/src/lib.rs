@@ -71,6 +71,8 @@ pub struct Options {
     pub keepalive: Duration,
     /// A viewer that hears nothing of its run for so long looks whether it is still there.
     pub silence: Duration,
+    /// A connection on which no request's head comes in for so long is closed, also between requests.
+    pub head_limit: Duration,
     /// A connection whose peer takes nothing for so long is dropped.
     pub stalled_limit: Duration,
     /// After `shutdown`, how long [`serve`] waits for connections that do not come to their end: one whose peer reads nothing, say.
@@ -106,6 +108,8 @@ impl Default for Options {
             floor: Duration::from_secs(1),
             keepalive: Duration::from_secs(15),
             silence: Duration::from_secs(15),
+            // More than what stands before a server keeps idle connections for: closed by both at once, one is in use.
+            head_limit: Duration::from_secs(75),
             stalled_limit: Duration::from_secs(60),
             grace: Duration::from_secs(5),
             is_function: false,

@@ -23,8 +23,8 @@ use crate::edge::Ids;
 use crate::fields::Query;
 use crate::openapi::paths::OfJob;
 use crate::respond::Refusal;
-use crate::runs;
 use crate::show::{self, Page};
+use crate::{Checkpoints, runs, submit};
 
 pub(crate) fn described() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(stats)).routes(routes!(list)).routes(routes!(one)).routes(routes!(requeue))
@@ -195,6 +195,7 @@ async fn one(State(app): State<Arc<App>>, Ids(run_id): Ids<String>) -> Result<Js
         (status = 202, description = "The new run", body = Again, headers(("location" = String, description = "Where it is read"))),
         (status = 404, description = "No such run"),
         (status = 409, description = "It has not ended"),
+        (status = 500, description = "Checkpoints that other workers cannot read"),
     )
 )]
 async fn requeue(State(app): State<Arc<App>>, Ids(run_id): Ids<String>) -> Result<Response, Refusal> {
@@ -214,9 +215,15 @@ async fn requeue(State(app): State<Arc<App>>, Ids(run_id): Ids<String>) -> Resul
 async fn again(app: &Arc<App>, run_id: Uuid) -> Result<Requeued, Refusal> {
     let app = app.clone();
     let requeueing = async move {
-        let new = app.queue.requeue(run_id).await.map_err(|error| match error {
+        if let Checkpoints::OneFunction(folder) = &app.options.checkpoints {
+            app.queue.job(run_id).await?.ok_or(Refusal::RunNotFound)?;
+            return Err(Refusal::Checkpoints(folder.clone()));
+        }
+        let one_host = submit::terms(&app.options).one_host;
+        let new = app.queue.requeue(run_id, one_host).await.map_err(|error| match error {
             QueueError::Unknown => Refusal::RunNotFound,
             QueueError::NotEnded => Refusal::RunNotEnded,
+            QueueError::ManyHosts => submit::many_hosts(&app.options),
             QueueError::Log(error) => error.into(),
         })?;
         app.ring(new.session).await;

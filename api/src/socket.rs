@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
@@ -50,11 +50,14 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, shutdown: impl Fu
     Ok(())
 }
 
+/// One connection to its end: the client's, the process', or that no request's head comes in within its time.
 async fn connection(stream: TcpStream, router: Router, app: Arc<App>) {
     if let Err(error) = prepare(&stream, app.options.stalled_limit) {
         tracing::warn!(error = &error as &dyn std::error::Error, "api.socket: a connection has no time limit");
     }
-    let mut serving = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(app.options.head_limit);
+    let mut serving = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
     // A peer that breaks off is its own business.
     tokio::select! {
         _ = serving.as_mut() => {}

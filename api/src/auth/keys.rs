@@ -34,17 +34,17 @@ impl fmt::Debug for Key {
 pub enum KeyFault {
     #[error("{0}")]
     File(String),
-    #[error("key `{0}`: its name is empty, too long, or holds a control character")]
+    #[error("key `{}`: its name is empty, too long, or holds a control character", shown(.0))]
     Name(String),
-    #[error("key `{0}`: its user is empty, too long, or holds a control character")]
+    #[error("key `{}`: its user is empty, too long, or holds a control character", shown(.0))]
     User(String),
-    #[error("key `{0}`: sha256 is not 64 hexadecimal digits")]
+    #[error("key `{}`: sha256 is not 64 hexadecimal digits", shown(.0))]
     Hash(String),
-    #[error("key `{0}`: `{1}` is not a scope; there are {scopes}, and agents:AGENT:read, agents:AGENT:run", scopes = Scope::ALL.map(Scope::name).join(", "))]
+    #[error("key `{}`: `{}` is not a scope; there are {scopes}, and agents:AGENT:read, agents:AGENT:run", shown(.0), shown(.1), scopes = Scope::ALL.map(Scope::name).join(", "))]
     Scope(String, String),
-    #[error("key `{0}`: it has no scopes, so it is of no use")]
+    #[error("key `{}`: it has no scopes, so it is of no use", shown(.0))]
     Useless(String),
-    #[error("key `{0}`: it has the same hash as `{1}`")]
+    #[error("key `{}`: it has the same hash as `{}`", shown(.0), shown(.1))]
     Twice(String, String),
 }
 
@@ -66,7 +66,7 @@ struct Entry {
 impl Key {
     /// All keys of a file, or every fault in it.
     pub fn parse(text: &str) -> Result<Vec<Key>, Vec<KeyFault>> {
-        let file: File = toml::from_str(text).map_err(|error| vec![KeyFault::File(error.to_string().trim_end().to_owned())])?;
+        let file: File = toml::from_str(text).map_err(|error| vec![KeyFault::File(told(text, &error))])?;
         let (mut keys, mut faults) = (Vec::<Key>::new(), Vec::new());
         for (name, Entry { sha256, scopes, user }) in file.keys {
             let user = user.unwrap_or_else(|| name.clone());
@@ -103,6 +103,24 @@ impl Key {
         }
         Key::parse(&entry).map(|_| entry)
     }
+}
+
+/// What a reason may quote.
+const OURS: [&str; 8] = ["keys", "sha256", "scopes", "user", "=", ".", "]", "}"];
+
+/// Where and why a file is none of keys, without anything that is in it: it may be a key, pasted where its hash belongs.
+fn told(text: &str, error: &toml::de::Error) -> String {
+    // From the first quote on it may be the file's, unless it is a sign or a name of ours.
+    let (reason, rest) = error.message().split_once(['`', '"']).unwrap_or_else(|| (error.message(), ""));
+    let quoted = rest.split(['`', '"']).next().filter(|quoted| OURS.contains(quoted));
+    let reason = quoted.map_or_else(|| reason.trim_end().to_owned(), |quoted| format!("{reason}`{quoted}`"));
+    let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
+    line.map_or_else(|| reason.clone(), |line| format!("line {line}: {reason}"))
+}
+
+/// A name or a scope, unless it is a key.
+fn shown(text: &str) -> &str {
+    if text.contains(PREFIX) { "(a key that does not belong there)" } else { text }
 }
 
 fn bytes(hex: &str) -> Option<[u8; 32]> {
@@ -183,5 +201,40 @@ mod tests {
             assert!(matches!(Key::parse(wrong).expect_err("a fault").as_slice(), [KeyFault::File(_)]), "{wrong}");
         }
         assert_eq!(Key::parse("").expect("no keys"), []);
+    }
+
+    #[test]
+    fn a_fault_names_its_line_and_never_a_key_that_was_pasted_there() {
+        let secret = "5c0ffee5c0ffee5c0ffee5c0ffee5c0ffee5c0ffee5c0ffee5c0ffee5c0ffee5c";
+        let (key, hash) = (format!("{PREFIX}{secret}"), "0".repeat(64));
+        let entry = |name: &str, rest: &str| format!("[keys.{name}]\n{rest}\n");
+        let syntax = [
+            entry("a", &format!("sha256 = {key}")),
+            entry("a", &key),
+            entry("a", &format!("{key} = 1")),
+            entry("a", &format!("sha256 = \"{key}")),
+            entry("a", &format!("sha256 = [\"{key}\"]\nscopes = []")),
+            entry("a", &format!("scopes = \"{key}\"")),
+            entry("a", &format!("\"=`{key}\" = 1")),
+            entry("a", &format!("scopes = \"=\\\"{key}\"")),
+            entry("a", &format!("scopes = \"a`{key}\"")),
+            entry("a", &format!("sha256 = \"x`{key}\"\nscopes = \"a`\\\"{key}\"")),
+        ];
+        let told = |text: &str| Key::parse(text).expect_err("faults").iter().map(|fault| format!("{fault} {fault:?}\n")).collect::<String>();
+        for text in syntax {
+            let told = told(&text);
+            assert!(told.starts_with("line ") && !told.contains("5c0ffee"), "{text}: {told}");
+        }
+        assert!(told("[keys.a]\nsha256 = \"\"").contains("missing field `scopes`"));
+        assert_eq!(told("[keys.a]\nsha256 = \"\"\n[").lines().next().and_then(|told| told.split(':').next()), Some("line 3"));
+        for text in [
+            entry(&key, ""),
+            entry(&key, &format!("sha256 = \"{key}\"\nscopes = [\"{key}\"]\nuser = \"\"")),
+            entry(&key, &format!("sha256 = \"{hash}\"\nscopes = []")),
+            entry("a", &format!("sha256 = \"{hash}\"\nscopes = [\"{key}\"]\nuser = \"{key}\"")),
+        ] {
+            let said: String = Key::parse(&text).expect_err("faults").iter().map(|fault| format!("{fault}\n")).collect();
+            assert!(!said.contains("5c0ffee"), "{text}: {said}");
+        }
     }
 }

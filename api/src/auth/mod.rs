@@ -116,13 +116,22 @@ impl Auth {
     }
 }
 
+/// In an answer's extensions: it is known who asked, or nobody needs to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Admitted;
+
 /// Lets a request through with its [`Caller`], or refuses it.
 pub(crate) async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     match judge(&app.auth, &mut parts).await {
         Ok(caller) => {
+            let is_known = app.auth.is_none() || caller != Caller::Anybody;
             parts.extensions.insert(caller);
-            next.run(Request::from_parts(parts, body)).await
+            let mut response = next.run(Request::from_parts(parts, body)).await;
+            if is_known {
+                response.extensions_mut().insert(Admitted);
+            }
+            response
         }
         Err(refusal) => refusal.into_response(),
     }

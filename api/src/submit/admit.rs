@@ -9,7 +9,7 @@ use crate::respond::Refusal;
 use crate::{Checkpoints, Options};
 
 /// What the log is to see to when it accepts a run.
-pub(super) fn terms(options: &Options) -> Terms {
+pub(crate) fn terms(options: &Options) -> Terms {
     Terms { queue_limit: options.queue_limit, one_host: matches!(options.checkpoints, Checkpoints::OneHost(_)) }
 }
 
@@ -30,14 +30,18 @@ pub(super) fn told(refused: Refused, options: &Options) -> Refusal {
         Refused::QueueFull => Refusal::Full,
         Refused::KeyScope => Refusal::KeyScope,
         Refused::KeyInput => Refusal::KeyInput,
-        Refused::ManyHosts => match &options.checkpoints {
-            Checkpoints::OneHost(folder) | Checkpoints::OneFunction(folder) => Refusal::Checkpoints(folder.clone()),
-            Checkpoints::Named => Refusal::Crashed,
-        },
+        Refused::ManyHosts => many_hosts(options),
         Refused::Log(LogError::Missing(reason)) => {
             tracing::error!(reason, "api.submit: the log takes no runs");
             Refusal::NoQueue
         }
         Refused::Log(error) => Refusal::Log(error),
+    }
+}
+
+pub(crate) fn many_hosts(options: &Options) -> Refusal {
+    match &options.checkpoints {
+        Checkpoints::OneHost(folder) | Checkpoints::OneFunction(folder) => Refusal::Checkpoints(folder.clone()),
+        Checkpoints::Named => Refusal::Crashed,
     }
 }

@@ -4,14 +4,15 @@ use adapters::Attachment;
 use serde_json::{Map, Value};
 
 use super::body::{Body, FILES_LIMIT};
+use super::bound;
 use super::form::{self, Form};
 use super::media::{self, Sent};
 use crate::respond::Refusal;
 
 const MESSAGE_LIMIT: usize = 4 * 1024 * 1024;
-const METADATA_LIMIT: usize = 64 * 1024;
+pub(super) const METADATA_LIMIT: usize = 64 * 1024;
 // It is an argument of the harness: the kernel takes no longer one.
-const SCHEMA_LIMIT: usize = 96 * 1024;
+pub(super) const SCHEMA_LIMIT: usize = 96 * 1024;
 const FILES: usize = 16;
 const ID_CHARACTERS: usize = 128;
 
@@ -29,7 +30,7 @@ pub(crate) struct Asked {
 }
 
 pub(crate) fn check(body: Body) -> Result<Asked, Refusal> {
-    let mut form = Form::new(body.fields);
+    let mut form = Form::new(body.fields, body.large);
     let message = form.text("message", usize::MAX);
     if message.is_none() && form.faults.iter().all(|fault| !fault.is_about("message")) {
         form.fault("message", "Field required", "missing");
@@ -42,6 +43,7 @@ pub(crate) fn check(body: Body) -> Result<Asked, Refusal> {
     let metadata = form.take("metadata");
     let version = form.take("version").is_some();
     let files = form.files(body.uploads);
+    let large = std::mem::take(&mut form.large);
     let (faults, mut unknown) = form.rest();
 
     if !faults.is_empty() {
@@ -49,6 +51,10 @@ pub(crate) fn check(body: Body) -> Result<Asked, Refusal> {
     }
     let metadata = object(metadata)?;
     unknown.extend(files.unknown);
+    // It would pin a checkout, and there is none.
+    if metadata.get("repository").is_some_and(|repository| !repository.is_null()) {
+        unknown.insert("metadata.repository".into());
+    }
     if !unknown.is_empty() {
         return Err(Refusal::Options(unknown.into_iter().collect()));
     }
@@ -62,7 +68,7 @@ pub(crate) fn check(body: Body) -> Result<Asked, Refusal> {
         return Err(Refusal::EmptyUpload(empty.name.clone()));
     }
     let message = message.unwrap_or_default();
-    sizes(&message, &metadata, output_schema.as_ref(), &files.sent)?;
+    sizes(&message, &metadata, output_schema.as_ref(), &files.sent, &large)?;
     let attachments = files.sent.into_iter().map(media::attachment).collect();
     Ok(Asked { message, stream, background, session_id, user_id, metadata, output_schema, attachments })
 }
@@ -76,21 +82,26 @@ fn object(value: Option<Value>) -> Result<Map<String, Value>, Refusal> {
     }
 }
 
-fn sizes(message: &str, metadata: &Map<String, Value>, schema: Option<&Value>, files: &[Sent]) -> Result<(), Refusal> {
+fn sizes(message: &str, metadata: &Map<String, Value>, schema: Option<&Value>, files: &[Sent], large: &[String]) -> Result<(), Refusal> {
+    let is_large = |field: &str| large.iter().any(|name| name == field);
+    let of = |field: &str, size: usize| if is_large(field) { usize::MAX } else { size };
     let metadata = serde_json::to_string(metadata).map_or(0, |text| text.len());
     let schema = schema.map_or(0, |schema| schema.to_string().len());
     let attachments = files.iter().map(|file| file.size).sum();
     let limits = [
         ("The message", message.len(), MESSAGE_LIMIT),
-        ("The metadata", metadata, METADATA_LIMIT),
-        ("The output schema", schema, SCHEMA_LIMIT),
+        ("The metadata", of("metadata", metadata), METADATA_LIMIT),
+        ("The output schema", of("output_schema", schema), SCHEMA_LIMIT),
         ("The attachments together", attachments, FILES_LIMIT),
     ];
     if files.len() > FILES {
         return Err(Refusal::TooLarge(format!("A run takes {FILES} attachments at most")));
     }
-    match limits.into_iter().find(|(_, size, limit)| size > limit) {
-        Some((what, _, limit)) => Err(Refusal::TooLarge(format!("{what} may have {limit} bytes at most"))),
+    if let Some((what, _, limit)) = limits.into_iter().find(|(_, size, limit)| size > limit) {
+        return Err(Refusal::TooLarge(format!("{what} may have {limit} bytes at most")));
+    }
+    match large.first() {
+        Some(field) => Err(Refusal::TooLarge(format!("The field {field} may have {} bytes at most", bound::limit(field)))),
         None => Ok(()),
     }
 }

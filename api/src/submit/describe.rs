@@ -32,7 +32,7 @@ pub(super) struct Json {
     /// Who it is for, where it is not known who asks.
     #[schema(max_length = 128)]
     user_id: Option<String>,
-    /// Kept with the run; at most 64 KiB.
+    /// Kept with the run; at most 64 KiB. `repository` is refused: it would pin a checkout, and agents have none.
     metadata: Option<Map<String, Value>>,
     /// A JSON Schema: the answer of an agent of the harness `claude` has that shape. At most 96 KiB.
     output_schema: Option<Map<String, Value>>,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::body::Upload;
+use super::bound;
 use super::media::{self, Sent};
 use crate::respond::Fault;
 
@@ -16,6 +17,8 @@ pub(super) const KNOWN: [&str; 10] =
 pub(super) struct Form {
     fields: Vec<(String, Value)>,
     pub(super) faults: Vec<Fault>,
+    /// Fields that were too large to be looked at.
+    pub(super) large: Vec<String>,
 }
 
 /// All that was attached, in an order that does not depend on the encoding: uploads, images, other files.
@@ -28,10 +31,11 @@ pub(super) struct Files {
 }
 
 impl Form {
-    pub(super) fn new(fields: Vec<(String, Value)>) -> Self {
+    pub(super) fn new(fields: Vec<(String, Value)>, large: Vec<String>) -> Self {
         // What a client leaves out it may also send as null.
-        let fields: Vec<_> = fields.into_iter().filter(|(_, value)| !value.is_null()).collect();
-        let mut form = Self::default();
+        let mut fields: Vec<_> = fields.into_iter().filter(|(_, value)| !value.is_null()).collect();
+        let mut form = Self { large, ..Self::default() };
+        fields.iter_mut().for_each(|(name, value)| bound::text(name, value, &mut form.large));
         for (name, _) in &fields {
             let times = fields.iter().filter(|(other, _)| other == name).count();
             if times > 1 && KNOWN.contains(&name.as_str()) && form.faults.iter().all(|fault| !fault.is_about(name)) {
@@ -103,8 +107,7 @@ impl Form {
                 "files" => files.sent.push(media::uploaded(upload, files.sent.len())),
                 "audio" | "videos" => files.audio_or_video = true,
                 known if KNOWN.contains(&known) => {
-                    let msg =
-                        if ["images", "input_files"].contains(&known) { "Uploads go into the field files" } else { "Input should not be a file" };
+                    let msg = if media::FIELDS.contains(&known) { "Uploads go into the field files" } else { "Input should not be a file" };
                     self.fault(&upload.field, msg, "value_error");
                 }
                 _ => files.unknown.push(upload.field),
@@ -114,7 +117,7 @@ impl Form {
             self.fault("files", "Input should be an upload", "value_error");
         }
         for (field, kind) in [("images", "image"), ("input_files", "file")] {
-            match self.take(field).map_or_else(|| Ok(Vec::new()), |value| media::described(value, kind)) {
+            match self.take(field).map_or_else(|| Ok(Vec::new()), |value| media::described(&value, kind)) {
                 Ok(sent) => files.sent.extend(sent),
                 Err(msg) => self.fault(field, msg, "value_error"),
             }

@@ -2,6 +2,7 @@
 
 mod admit;
 mod body;
+mod bound;
 mod check;
 mod describe;
 mod fingerprint;
@@ -10,7 +11,6 @@ mod media;
 mod object;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ::runs::agents::Agent;
 use ::runs::{Event, Input, InputFile, Status, Submitted};
@@ -34,11 +34,10 @@ use crate::render::{Identity, StreamEvent};
 use crate::respond::{Fault, Refusal};
 use crate::show::Run;
 use crate::{Until, show, stream};
+pub(crate) use admit::{many_hosts, terms};
 pub(crate) use body::{BODY_LIMIT, parameters};
 use check::{Asked, check};
 
-/// For a body to come in: a client that stalls does not hold what it has sent for ever.
-const BODY_TIME: Duration = Duration::from_secs(120);
 const KEY: &str = "idempotency-key";
 const KEY_CHARACTERS: usize = 512;
 
@@ -85,12 +84,12 @@ struct Pending {
 pub(crate) async fn submit(State(app): State<Arc<App>>, caller: Caller, Ids(agent_id): Ids<String>, request: Request) -> Result<Response, Refusal> {
     let agent = app.agent(&agent_id)?.clone();
     let (headers, until) = (request.headers().clone(), request.extensions().get().copied());
-    let body = tokio::time::timeout(BODY_TIME, body::read(request)).await.map_err(|_| Refusal::Slow)??;
-    let mut asked = check(body)?;
+    let sent = body::receive(request, BODY_LIMIT).await?;
+    let mut asked = bound::parse(sent.len(), || check(sent.body()?)).await?;
     asked.user_id = caller.instead_of(asked.user_id.as_deref()).map(ToOwned::to_owned);
     let key = admit::first(&app, key(&headers)).await?.map(|key| (key, fingerprint::fingerprint(&agent_id, &asked)));
     let (streamed, background) = (asked.stream, asked.background);
-    let accepted = accept(&app, Submission { terms: admit::terms(&app.options), ..submission(agent, asked, key) }).await?;
+    let accepted = accept(&app, Submission { terms: terms(&app.options), ..submission(agent, asked, key) }).await?;
     let location = location(&agent_id, &accepted);
     let mut response = match (streamed, background) {
         (true, _) => {

@@ -132,3 +132,18 @@ async fn workers_of_two_hosts_do_no_harm_where_somebody_said_where_checkpoints_a
     let one = Stage::with(Options { checkpoints: Checkpoints::OneHost("/d".into()), ..Options::default() });
     one.accepted(&[("message", "x")]).await;
 }
+
+#[tokio::test]
+async fn a_requeue_passes_by_no_check_of_the_deployment() {
+    for checkpoints in [Checkpoints::OneHost("/data/checkpoints".into()), Checkpoints::OneFunction("/data/checkpoints".into())] {
+        let stage = stage(checkpoints).await;
+        two_hosts(&stage).await;
+        let run = stage.get(&format!("{RUNS}?status=PENDING")).await.json()["data"][0]["run_id"].as_str().unwrap().to_owned();
+        stage.ask(Request::post(format!("{RUNS}/{run}/cancel")).body(Body::empty()).unwrap()).await;
+        let before = kept(&stage).await;
+        let requeue = |run: &str| Request::post(format!("/queue/jobs/{run}/requeue")).body(Body::empty()).unwrap();
+        assert_eq!(told(&stage.ask(requeue(&run)).await), (CHECKPOINTS.0, CHECKPOINTS.1.to_owned()));
+        assert_eq!(stage.ask(requeue("01890a5d-ac96-774b-bcce-b302099a8057")).await.status, StatusCode::NOT_FOUND);
+        assert_eq!(kept(&stage).await, before);
+    }
+}

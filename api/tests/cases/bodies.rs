@@ -210,3 +210,56 @@ async fn a_body_of_very_many_fields_is_refused_at_once_in_any_encoding() {
         assert!(before.elapsed() < std::time::Duration::from_secs(5), "{:?}", before.elapsed());
     }
 }
+
+/// What makes a server build millions of values before it looks whether it wants them.
+#[tokio::test]
+async fn millions_of_small_values_are_refused_as_too_large_in_any_encoding_and_after_the_options() {
+    let stage = Stage::new();
+    let ones = format!("[{}1]", "1,".repeat(2_000_000));
+    let object = format!("{{\"a\": {ones}}}");
+    let raw = |body: String| Request::post(RUNS).header("content-type", "application/json").body(Body::from(body)).unwrap();
+    for (field, limit) in [("metadata", "The metadata may have 65536 bytes"), ("output_schema", "The output schema may have 98304 bytes")] {
+        let fields = [("message", "x"), (field, object.as_str())];
+        let text = json!({ "message": "x", field: object });
+        for request in [
+            raw(format!("{{\"message\": \"x\", \"{field}\": {object}}}")),
+            json_body(RUNS, &text),
+            form(RUNS, &fields),
+            multipart(RUNS, &fields, &[]),
+        ] {
+            let answer = stage.ask(request).await;
+            assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{}", answer.text);
+            assert!(answer.detail().starts_with(limit), "{}", answer.text);
+        }
+    }
+    for (fields, status) in [
+        (format!("\"message\": \"x\", \"metadata\": {object}, \"other\": 1"), 400),
+        (format!("\"message\": \"x\", \"metadata\": {ones}"), 400),
+        (format!("\"message\": \"x\", \"other\": {ones}"), 400),
+        (format!("\"message\": \"x\", \"stream\": {ones}"), 422),
+        (format!("\"message\": {ones}"), 422),
+        (format!("\"message\": \"x\", \"images\": {ones}"), 422),
+        (format!("\"message\": \"x\", \"images\": [{{\"id\": {ones}}}]"), 422),
+        (format!("\"message\": \"x\", \"input_files\": [{}{{}}]", "{\"content\":\"\"},".repeat(1_000_000)), 422),
+    ] {
+        let answer = stage.ask(raw(format!("{{{fields}}}"))).await;
+        assert_eq!(answer.status.as_u16(), status, "{:.80}: {}", fields, answer.text);
+    }
+    let resume = Request::post(format!("{RUNS}/01890a5d-ac96-774b-bcce-b302099a8057/resume")).header("content-type", "application/json");
+    let answer = stage.ask(resume.body(Body::from(format!("{{\"session_id\": {ones}}}"))).unwrap()).await;
+    assert_eq!((answer.status, answer.detail().as_str()), (StatusCode::PAYLOAD_TOO_LARGE, "The request is larger than 65536 bytes"));
+    assert!(stage.is_empty().await);
+}
+
+#[tokio::test]
+async fn a_file_in_json_may_be_as_large_as_all_files_together() {
+    let stage = Stage::new();
+    // 4 MiB in base64.
+    let content = format!("{}AA==", "AAAA".repeat(4 * 1024 * 1024 / 3));
+    let body = json!({ "message": "x", "stream": false, "background": true, "input_files": [{ "content": content }] });
+    let answer = stage.ask(json_body(RUNS, &body)).await;
+    assert_eq!(answer.status, StatusCode::ACCEPTED, "{}", answer.text);
+    let run = answer.json()["run_id"].as_str().unwrap().parse().unwrap();
+    let attachments = adapters::Driver::attachments(&*stage.memory, run).await.unwrap();
+    assert_eq!(attachments[0].body.len(), 4 * 1024 * 1024);
+}

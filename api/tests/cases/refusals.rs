@@ -85,6 +85,14 @@ async fn options_that_we_do_not_have_are_named_all_of_them() {
     assert_eq!((answer.status, answer.detail().as_str()), (StatusCode::BAD_REQUEST, expected));
     let answer = stage.ask(multipart(RUNS, &[("message", "x")], &[File("photo", "a.png", "image/png", b"x")])).await;
     assert_eq!(answer.detail(), "Unsupported sandbox run options: photo");
+    // A checkout that it would pin is not there.
+    let pinned = r#"{"repository": {"branch": "main"}}"#;
+    let answer = stage.form(&[("message", "x"), ("metadata", pinned), ("version", "1"), ("session_state", "{}")]).await;
+    let expected = "Unsupported sandbox run options: metadata.repository, session_state";
+    assert_eq!((answer.status, answer.detail().as_str()), (StatusCode::BAD_REQUEST, expected));
+    let answer =
+        stage.ask(json_body(RUNS, &json!({ "message": "x", "metadata": { "repository": { "commit": "a" }, "large": "x".repeat(65536) } }))).await;
+    assert_eq!((answer.status, answer.detail().as_str()), (StatusCode::BAD_REQUEST, "Unsupported sandbox run options: metadata.repository"));
     // What is null is not given.
     let answer =
         stage.ask(json_body(RUNS, &json!({ "message": "x", "version": null, "session_state": null, "stream": false, "background": true }))).await;

@@ -142,3 +142,72 @@ async fn a_client_that_goes_away_cancels_nothing() {
     worker.complete("done").await;
     assert_eq!(stage.get(&format!("/agents/echo/runs/{run}")).await.json()["status"], "COMPLETED");
 }
+
+/// Reads until the server has closed the connection.
+async fn read_to_end(stream: &mut TcpStream, limit: Duration) -> String {
+    let mut got = Vec::new();
+    let read = tokio::time::timeout(limit, stream.read_to_end(&mut got)).await.expect("the server closes it");
+    assert!(read.is_ok() || !got.is_empty(), "{read:?}");
+    String::from_utf8_lossy(&got).into_owned()
+}
+
+#[tokio::test]
+async fn a_connection_on_which_no_head_comes_is_closed_and_one_that_is_served_is_not() {
+    let stage = Stage::with(Options { head_limit: Duration::from_millis(300), ..Options::default() });
+    let server = serve(&stage).await;
+    let run = stage.accepted(&[("message", "x")]).await;
+    let mut viewer = ask(server.address, &format!("GET /agents/echo/runs/{run}/resume HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+    read_to(&mut viewer, "event: subscribed").await;
+    for head in ["", "GET /health HTTP/1.1\r\nhost: x\r\n"] {
+        let mut silent = ask(server.address, head).await;
+        assert!(!read_to_end(&mut silent, LIMIT).await.contains("200"), "{head:?}");
+    }
+    let mut idle = ask(server.address, "GET /health HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(read_to_end(&mut idle, LIMIT).await.starts_with("HTTP/1.1 200"));
+    stage.worker().await.complete_at_once().await;
+    read_to(&mut viewer, "RunCompleted").await;
+}
+
+/// Nobody's key.
+fn guarded() -> Stage {
+    let keys = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(keys.path(), format!("[keys.a]\nsha256 = \"{}\"\nscopes = [\"agents:run\"]\n", "0".repeat(64))).unwrap();
+    let path = keys.path().to_str().unwrap().to_owned();
+    let mut from = adapters::config::Variables::new(|name: &str| match name {
+        "SANDLOG_AUTH" => Some("key".to_owned()),
+        "SANDLOG_AUTH_KEYS" => Some(path.clone()),
+        _ => None,
+    });
+    let settings = api::auth::Settings::read(&mut from, None);
+    from.done(()).unwrap();
+    Stage::guarded(api::auth::Auth::new(&settings).unwrap())
+}
+
+#[tokio::test]
+async fn who_is_not_known_is_answered_at_once_and_holds_no_connection() {
+    let stage = guarded();
+    let server = serve(&stage).await;
+    for (path, status) in [("/agents/echo/runs", "401"), ("/nowhere", "401"), ("/health", "405")] {
+        let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 20000000000\r\n\r\n");
+        // A body that does not come. Five seconds are less than what a client that is known gets for it.
+        let mut waits = ask(server.address, &head).await;
+        let answer = read_to_end(&mut waits, Duration::from_secs(5)).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains("connection: close"), "{answer}");
+        // One that does not end.
+        let (mut endless, chunk, mut sent) = (ask(server.address, &head).await, vec![b'x'; 1024 * 1024], 0);
+        while endless.write_all(&chunk).await.is_ok() {
+            sent += chunk.len();
+            assert!(sent < 64 * 1024 * 1024, "{path}: all of it is read");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_is_not_known_and_writes_before_reading_hears_so_too() {
+    let stage = guarded();
+    let server = serve(&stage).await;
+    let body = vec![b'x'; 6 * 1024 * 1024];
+    let mut client = ask(server.address, &format!("POST /agents/echo/runs HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len())).await;
+    client.write_all(&body).await.unwrap();
+    assert!(read_to_end(&mut client, LIMIT).await.starts_with("HTTP/1.1 401"));
+}

@@ -75,6 +75,8 @@ pub enum QueueError {
     Unknown,
     #[error("the run has not ended")]
     NotEnded,
+    #[error("workers of several hosts live, and one alone can read the checkpoints")]
+    ManyHosts,
     #[error(transparent)]
     Log(#[from] LogError),
 }
@@ -87,6 +89,6 @@ pub trait Queue: Send + Sync {
     async fn jobs(&self, status: Option<Status>, cursor: Option<Cursor>, limit: u32) -> Result<Page<Job>, LogError>;
     async fn job(&self, run_id: Uuid) -> Result<Option<Job>, LogError>;
     /// A new run of what an ended one was, at its session's tail: the definition that was recorded, the input, the attachments. The queue's limit
-    /// does not hold for it.
-    async fn requeue(&self, run_id: Uuid) -> Result<Requeued, QueueError>;
+    /// does not hold for it; what [`crate::Terms::one_host`] says does.
+    async fn requeue(&self, run_id: Uuid, one_host: bool) -> Result<Requeued, QueueError>;
 }

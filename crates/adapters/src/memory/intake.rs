@@ -54,9 +54,13 @@ impl Intake for Memory {
 const ALIVE: i64 = 30_000;
 
 impl State {
+    /// How many live.
+    pub(super) fn hosts(&self, now: i64) -> usize {
+        self.hosts.values().filter(|host| host.seen_at > now - ALIVE).count()
+    }
+
     fn fit(&self, terms: Terms, now: i64) -> Result<(), Refused> {
-        let hosts = self.hosts.values().filter(|host| host.seen_at > now - ALIVE).count();
-        if terms.one_host && hosts > 1 { Err(Refused::ManyHosts) } else { Ok(()) }
+        if terms.one_host && self.hosts(now) > 1 { Err(Refused::ManyHosts) } else { Ok(()) }
     }
 
     /// What a known key leads to. It is asked first: a retry works also when the queue is full.

@@ -44,9 +44,12 @@ impl Queue for Memory {
         Ok(state.runs.get(&run_id).and_then(|run| state.job(run_id, run, true)))
     }
 
-    async fn requeue(&self, run_id: Uuid) -> Result<Requeued, QueueError> {
+    async fn requeue(&self, run_id: Uuid, one_host: bool) -> Result<Requeued, QueueError> {
         let mut state = self.state();
         let run = state.runs.get(&run_id).ok_or(QueueError::Unknown)?;
+        if one_host && state.hosts(self.now()) > 1 {
+            return Err(QueueError::ManyHosts);
+        }
         if !run.has_ended() {
             return Err(QueueError::NotEnded);
         }

@@ -67,10 +67,11 @@ impl Queue for Postgres {
         self.read(&self.sql.job, &[(&run_id, Type::UUID)]).await?.first().map(job).transpose()
     }
 
-    async fn requeue(&self, run_id: Uuid) -> Result<Requeued, QueueError> {
-        let rows = match self.call(&self.sql.function("requeue_1", 1), &[(&run_id, Type::UUID)]).await {
+    async fn requeue(&self, run_id: Uuid, one_host: bool) -> Result<Requeued, QueueError> {
+        let rows = match self.call(&self.sql.function("requeue_1", 2), &[(&run_id, Type::UUID), (&one_host, Type::BOOL)]).await {
             Ok(rows) => rows,
             Err(CallError::Refused(state)) if state == "SL412" => return Err(QueueError::NotEnded),
+            Err(CallError::Refused(state)) if state == "SL500" => return Err(QueueError::ManyHosts),
             Err(CallError::Refused(state)) if state == "SL410" => return Err(QueueError::Unknown),
             Err(error) => return Err(LogError::from(error).into()),
         };

@@ -100,7 +100,8 @@ macro_rules! each {
                 jobs_are_paged_and_filtered_without_loss_or_repeat,
                 a_job_tells_all_but_what_was_said,
                 a_requeued_run_is_a_new_one_at_the_sessions_tail,
-                an_unknown_or_erased_run_is_not_requeued;
+                an_unknown_or_erased_run_is_not_requeued,
+                a_run_is_not_requeued_while_workers_of_two_hosts_need_checkpoints_that_both_read;
             read:
                 frames_come_as_whole_events_from_an_index,
                 a_tail_gives_each_runs_events_from_its_index,

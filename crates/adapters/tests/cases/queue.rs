@@ -91,15 +91,15 @@ pub(crate) async fn a_requeued_run_is_a_new_one_at_the_sessions_tail(world: &dyn
     let mut sent = with_key("k", "f", Submission { attachments: vec![attachment.clone()], ..of_user("ann", submission("s", "x")) });
     sent.submitted.agent.name = "As it was".into();
     let old = log.submit(sent.clone()).await.expect("accepted").run_id;
-    assert!(matches!(log.requeue(old).await, Err(QueueError::NotEnded)));
+    assert!(matches!(log.requeue(old, false).await, Err(QueueError::NotEnded)));
     let mut turn = claim(&log, "a").await;
-    assert!(matches!(log.requeue(old).await, Err(QueueError::NotEnded)));
+    assert!(matches!(log.requeue(old, false).await, Err(QueueError::NotEnded)));
     turn.begin().await;
     turn.finish(vec![failed("exit 3")], None).await.expect("finished");
     let before = events(&log, old).await;
     let waiting = log.submit(of_user("ann", submission("s", "before it"))).await.expect("accepted").run_id;
 
-    let again = log.requeue(old).await.expect("requeued");
+    let again = log.requeue(old, false).await.expect("requeued");
     assert!(again.run_id > waiting && again.session_id == "s" && again.agent_id == "echo");
     assert_eq!(again.session, turn.claim.session);
     assert_eq!(events(&log, old).await, before, "what has ended stays ended");
@@ -117,15 +117,35 @@ pub(crate) async fn a_requeued_run_is_a_new_one_at_the_sessions_tail(world: &dyn
     assert_eq!(turn.claim.run_id, again.run_id);
     turn.begin().await;
     turn.complete("c").await.expect("finished");
-    let third = log.requeue(again.run_id).await.expect("requeued");
+    let third = log.requeue(again.run_id, false).await.expect("requeued");
     assert_eq!(log.job(third.run_id).await.expect("the log answers").expect("there").requeued_from, Some(again.run_id));
 }
 
 pub(crate) async fn an_unknown_or_erased_run_is_not_requeued(world: &dyn World) {
     let log = world.log();
-    assert!(matches!(log.requeue(Uuid::new_v4()).await, Err(QueueError::Unknown)));
+    assert!(matches!(log.requeue(Uuid::new_v4(), false).await, Err(QueueError::Unknown)));
     let run = accept(&log, "s", "x").await.run_id;
     log.cancel("echo", run, None).await.expect("cancelled");
     log.erase("s", None).await.expect("erased");
-    assert!(matches!(log.requeue(run).await, Err(QueueError::Unknown)));
+    assert!(matches!(log.requeue(run, false).await, Err(QueueError::Unknown)));
+}
+
+pub(crate) async fn a_run_is_not_requeued_while_workers_of_two_hosts_need_checkpoints_that_both_read(world: &dyn World) {
+    let log = world.log();
+    let ended = accept(&log, "s", "x").await.run_id;
+    log.cancel("echo", ended, None).await.expect("cancelled");
+    let waits = accept(&log, "t", "x").await.run_id;
+    log.heartbeat(&[], &[seen("a"), seen("b")], LONG).await.expect("the log answers");
+    let before = log.stats().await.expect("the log answers").counts;
+    // After what is not there, and before how far it is.
+    for run in [ended, waits] {
+        let refused = log.requeue(run, true).await;
+        assert!(matches!(refused, Err(QueueError::ManyHosts)), "{refused:?}");
+    }
+    assert!(matches!(log.requeue(Uuid::new_v4(), true).await, Err(QueueError::Unknown)));
+    assert_eq!(log.stats().await.expect("the log answers").counts, before);
+    log.requeue(ended, false).await.expect("somebody said where checkpoints are");
+    world.age(40_000).await;
+    log.heartbeat(&[], &[seen("a")], LONG).await.expect("the log answers");
+    log.requeue(ended, true).await.expect("the other one is gone");
 }

@@ -106,7 +106,7 @@ impl Player {
 
     async fn requeue(&mut self, run: usize) -> String {
         let Some(run) = self.runs.get(run).copied() else { return "nothing".into() };
-        match self.log.requeue(run).await {
+        match self.log.requeue(run, false).await {
             Ok(again) => {
                 self.runs.push(again.run_id);
                 let name = self.name("run", again.run_id);

@@ -1,5 +1,6 @@
--- A new run of what an ended run was: its definition, input and attachments, at its session's tail. No row: there is no such run. SL412: it has not ended.
-create or replace function {schema}.requeue_1(p_run uuid)
+-- A new run of what an ended run was: its definition, input and attachments, at its session's tail. No row: there is no such run.
+-- SL500: p_one_host, as for a submission. SL412: it has not ended.
+create or replace function {schema}.requeue_1(p_run uuid, p_one_host boolean)
 returns table (o_run_id uuid, o_session_id text, o_session uuid, o_agent_id text) language plpgsql as $$
 declare
     v_at timestamptz := clock_timestamp();
@@ -11,6 +12,8 @@ begin
     select * into v_old from {schema}.runs r where r.run_id = p_run;
     if not found then
         return;
+    elsif p_one_host and {schema}.hosts_1() > 1 then
+        raise exception 'several hosts' using errcode = 'SL500';
     elsif v_old.ended_at is null then
         raise exception 'not ended' using errcode = 'SL412';
     end if;
