@@ -143,6 +143,9 @@ async fn a_silent_egress_does_not_hold_up_the_end() {
     until_line(&mut attached, "data: more").await;
     let pid = rustix::process::Pid::from_raw(egress(&rig)).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    // Not at once: a thread on another processor could still answer.
+    let stopped = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("status")).is_ok_and(|text| text.contains("State:\tT"));
+    eventually("a stopped egress", || std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).unwrap().flatten().all(stopped));
     attached.orders.kill("user", Duration::ZERO).await;
     let records = rest(&mut attached).await;
     kill(pid.as_raw_nonzero().get());
