@@ -43,18 +43,13 @@ pub fn place(url: &str) -> String {
     let Ok(Address { config, .. }) = Address::parse(url) else { return "DATABASE_URL".into() };
     // An `@` that should have been encoded splits a password.
     let hosts = if url.matches('@').count() > 1 { &[] } else { config.get_hosts() };
-    let hosts = hosts.iter().map(|host| match host {
-        Host::Tcp(name) => name.clone(),
+    let port = |n: usize| config.get_ports().get(n).or_else(|| config.get_ports().first()).map(|port| format!(":{port}")).unwrap_or_default();
+    let told = hosts.iter().enumerate().map(|(n, host)| match host {
+        Host::Tcp(name) => format!("{name}{}", port(n)),
         Host::Unix(folder) => folder.display().to_string(),
     });
-    let ports: Vec<String> = config.get_ports().iter().map(|port| format!(" port {port}")).collect();
-    let hosts: Vec<String> = hosts.collect();
-    format!(
-        "{}{} as {}",
-        if hosts.is_empty() { "DATABASE_URL".into() } else { hosts.join(",") },
-        ports.join(","),
-        config.get_user().unwrap_or("nobody in particular")
-    )
+    let told = told.collect::<Vec<_>>().join(",");
+    format!("{} as {}", if told.is_empty() { "DATABASE_URL" } else { &told }, config.get_user().unwrap_or("nobody in particular"))
 }
 
 /// Who a database URL connects as.
@@ -109,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_url_is_told_without_its_password_wherever_that_stands() {
-        assert_eq!(place("postgres://ann:secret@db:5432/log"), "db port 5432 as ann");
+        assert_eq!(place("postgres://ann:secret@db:5432/log"), "db:5432 as ann");
         let secrets =
             ["postgres://127.0.0.1:1/x?user=u&password=SECRET", "postgres://u:AB@SECRET/SECRET@db/x", "host=db user=u password=SECRET", "SECRET"];
         for url in secrets {
