@@ -5,11 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use e2e::http::{Submit, text};
+use e2e::http::{Submit, body, text};
 use e2e::link::{Link, Weather};
 use e2e::viewer::{self, Saw};
-use e2e::{Deployment, Http, Postgres, Redis, Shape, Streamed};
+use e2e::{Deployment, Http, Postgres, Redis, Shape, Streamed, eventually, unique};
 use futures_util::future::join_all;
+use reqwest::StatusCode;
+use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 const LIMIT: Duration = Duration::from_secs(280);
@@ -56,7 +58,7 @@ async fn miss_nothing(redis: Option<(Redis, Link)>) {
     let (http, data) = (deployment.http(), deployment.data());
     // They go on until all has failed that is to fail, however long that takes here.
     let message = format!("until go {}\nsay the end", SIZE.pace);
-    let accepted = join_all((0..SIZE.runs).map(|n| http.background(Submit::message(&message).on(n)))).await;
+    let accepted = join_all((0..SIZE.runs).map(|n| accepted(&http, &message, n))).await;
     let runs: Vec<String> = accepted.iter().map(|run| text(run, "run_id")).collect();
     let viewing = tokio::spawn(watch(http.clone(), runs.clone()));
     let mut world = World { deployment, postgres, redis };
@@ -74,6 +76,16 @@ async fn miss_nothing(redis: Option<(Redis, Link)>) {
     }
     assert!(saw.iter().any(|one| one.returns > 0), "the api that was killed had viewers");
     world.deployment.stop().await;
+}
+
+/// As a client submits: with a key, and again where the log is said to be away. Whose connection broke in mid-call cannot be told otherwise.
+async fn accepted(http: &Http, message: &str, instance: usize) -> Value {
+    let key = unique("key");
+    eventually("accepted", LIMIT, || async {
+        let answer = http.submit(Submit::message(message).on(instance).key(&key).background()).await;
+        if answer.status() == StatusCode::SERVICE_UNAVAILABLE { None } else { Some(body(answer, StatusCode::ACCEPTED).await) }
+    })
+    .await
 }
 
 async fn watch(http: Http, runs: Vec<String>) -> Vec<Saw> {
@@ -135,9 +147,8 @@ impl World {
             self.postgres.crash();
             sleep(away).await;
             self.postgres.restart().await;
-            // Connections that died meanwhile are nobody's refusal.
             let http = self.deployment.http();
-            join_all((0..8).map(|n| http.background(Submit::message("say on").on(n)))).await;
+            join_all((0..8).map(|n| accepted(&http, "say on", n))).await;
             moment().await;
         }
     }
