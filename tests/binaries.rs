@@ -22,3 +22,11 @@ pub fn tools() -> PathBuf {
     assert!(tools.join("bin/claude").is_file(), "the Claude Code CLI is not at {}/bin/claude: run the tests by ./dev test", tools.display());
     tools
 }
+
+/// A folder with programs that `./dev test` installed.
+pub fn packages(what: &str) -> PathBuf {
+    let packages = std::env::var_os("SANDLOG_TEST_PACKAGES").map_or_else(|| root().join(".dev/packages"), PathBuf::from);
+    let folder = packages.join(what).join("bin");
+    assert!(folder.is_dir(), "{} is not there: run the tests by ./dev test", folder.display());
+    folder
+}

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -27,7 +28,7 @@ pub enum Shape {
 pub struct Deployment {
     pub apis: Vec<Instance>,
     pub workers: Vec<Instance>,
-    pub database: Option<Database>,
+    pub database: Option<Arc<Database>>,
     pooler: Option<Pooler>,
     pub redis: Option<Redis>,
     folder: Folder,
@@ -79,6 +80,15 @@ impl Deployment {
 
     /// The same on a server of the test's own, by its superuser's URL, unless it is embedded.
     pub async fn on(server: Option<&str>, shape: Shape, more: &[(&str, &str)]) -> Deployment {
+        Deployment::within(|| Arc::new(server.map_or_else(Database::create, Database::on)), shape, more).await
+    }
+
+    /// Another one in the same database. `more` says in which schema, or they are one.
+    pub async fn beside(&self, shape: Shape, more: &[(&str, &str)]) -> Deployment {
+        Deployment::within(|| Arc::clone(self.database.as_ref().expect("a database that is shared")), shape, more).await
+    }
+
+    async fn within(database: impl FnOnce() -> Arc<Database>, shape: Shape, more: &[(&str, &str)]) -> Deployment {
         let folder = Folder::new();
         let mut variables = vec![
             ("SANDLOG_DATA_DIR".to_owned(), folder.path().join("data").display().to_string()),
@@ -91,7 +101,7 @@ impl Deployment {
         match shape {
             Shape::Embedded => deployment.add_up().await,
             Shape::Apart { apis, workers } | Shape::Pooled { apis, workers } | Shape::WithRedis { apis, workers } => {
-                let database = server.map_or_else(Database::create, Database::on);
+                let database = database();
                 let (mut functions_url, mut owner_url) = (database.functions_url(), database.owner_url());
                 if matches!(shape, Shape::Pooled { .. }) {
                     let server = server_of(&functions_url).to_owned();
@@ -188,7 +198,8 @@ impl Deployment {
     /// Waits until every run has ended and the workers have removed every sandbox.
     async fn idle(&self) {
         eventually("all runs end, and their sandboxes with them", Duration::from_secs(60), || async {
-            let unended = self.database.as_ref()?.rows("select count(*) from sandlog.runs where ended_at is null");
+            let schema = self.variables.iter().rev().find(|(name, _)| name == "SANDLOG_SCHEMA").map_or("sandlog", |(_, schema)| schema);
+            let unended = self.database.as_ref()?.rows(&format!("select count(*) from {schema}.runs where ended_at is null"));
             (unended == [["0"]] && self.runners() == 0).then_some(())
         })
         .await;

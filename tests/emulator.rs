@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use crate::functions::{free_port, packages};
+use crate::functions::free_port;
 use crate::group::Group;
 use crate::http::{body, text};
 use crate::{Http, binaries, eventually};
@@ -59,7 +59,7 @@ impl Emulator {
 
 /// A program of the emulator's environment, which the functions inherit.
 fn command(program: &str, url: &str) -> Command {
-    let programs = packages("aws");
+    let programs = binaries::packages("aws");
     let mut command = Command::new(programs.join(program));
     command.env_clear().env("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default()));
     command.envs([("AWS_ENDPOINT_URL", url), ("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")]);

@@ -24,12 +24,6 @@ pub struct Watch {
     url: String,
 }
 
-/// A folder with programs that `./dev test` installed.
-pub fn packages(what: &str) -> PathBuf {
-    let folder = std::env::var("SANDLOG_TEST_PACKAGES").expect("SANDLOG_TEST_PACKAGES: run the tests by ./dev test");
-    PathBuf::from(folder).join(what).join("bin")
-}
-
 /// Free now; who takes it before us shows when we start.
 pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
@@ -79,7 +73,7 @@ impl Watch {
     /// With these variables and what cargo needs. The log goes into `logs`, which must not be in the project: the emulator watches that.
     pub async fn start(variables: &[(String, String)], logs: &Path) -> Watch {
         let port = free_port();
-        let path = format!("{}:{}", packages("watch").display(), std::env::var("PATH").unwrap_or_default());
+        let path = format!("{}:{}", binaries::packages("watch").display(), std::env::var("PATH").unwrap_or_default());
         let mut command = Command::new("cargo");
         command.args(["lambda", "watch", "--ignore-changes", "--offline", "--locked", "-A", "127.0.0.1", "-P", &port.to_string()]);
         command.env_clear().env("PATH", path).envs(variables.iter().map(|(name, value)| (name, value)));

@@ -1,5 +1,6 @@
-//! A Redis server of a test's own, which it may flush, kill and start again.
+//! A Redis server, or a Valkey, of a test's own, which it may flush, kill and start again.
 
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::eventually;
+use crate::{binaries, eventually};
 
 /// Ended when it is dropped.
 #[derive(Debug)]
@@ -15,6 +16,7 @@ pub struct Redis {
     child: Option<Child>,
     pub port: u16,
     folder: TempDir,
+    program: PathBuf,
     arguments: Vec<String>,
 }
 
@@ -23,13 +25,22 @@ impl Redis {
         Redis::with(&[]).await
     }
 
+    /// Valkey, which has the same commands.
+    pub async fn valkey() -> Redis {
+        Redis::run(binaries::packages("valkey").join("valkey-server"), &[]).await
+    }
+
     /// With further arguments of `redis-server`.
     pub async fn with(arguments: &[&str]) -> Redis {
+        Redis::run("redis-server".into(), arguments).await
+    }
+
+    async fn run(program: PathBuf, arguments: &[&str]) -> Redis {
         let folder = tempfile::Builder::new().prefix("sandlog-redis-").tempdir().expect("a folder");
         // Free now; somebody else may take it before the server does, which then shows below.
         let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        let mut redis = Redis { child: None, port, folder, arguments };
+        let mut redis = Redis { child: None, port, folder, program, arguments };
         redis.restart().await;
         redis
     }
@@ -49,10 +60,10 @@ impl Redis {
     /// On the same port, with nothing in it.
     pub async fn restart(&mut self) {
         self.kill();
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(&self.program);
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
         command.arg(self.folder.path()).args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null());
-        self.child = Some(command.spawn().expect("redis-server"));
+        self.child = Some(command.spawn().unwrap_or_else(|cause| panic!("{}: {cause}", self.program.display())));
         let port = self.port;
         eventually("redis-server listens", Duration::from_secs(20), || async { TcpStream::connect(("127.0.0.1", port)).await.ok() }).await;
     }

@@ -18,18 +18,11 @@ const SEED: &str = "20250701";
 const LIMIT: Duration = Duration::from_secs(600);
 const REQUESTS: u64 = 2000;
 
-fn program() -> PathBuf {
-    let packages = std::env::var_os("SANDLOG_TEST_PACKAGES").map_or_else(|| binaries::root().join(".dev/packages"), PathBuf::from);
-    let program = packages.join("schemathesis/bin/schemathesis");
-    assert!(program.is_file(), "schemathesis is not at {}: run the tests by ./dev test long", program.display());
-    program
-}
-
 /// Runs it with a configuration; how many requests it made, and its whole report where it found something.
 async fn run(url: &str, folder: &Path, configuration: &str, phases: &str, examples: &str) -> u64 {
     let (file, report) = (folder.join("schemathesis.toml"), folder.join("report.json"));
     fs::write(&file, configuration).expect("a configuration");
-    let mut command = Command::new(program());
+    let mut command = Command::new(binaries::packages("schemathesis").join("schemathesis"));
     command.arg("--config-file").arg(&file).args(["run", &format!("{url}/openapi.json"), "--checks", CHECKS, "--phases", phases]);
     // One worker: the parser of Python 3.11, which it asks how to name a strategy, breaks under two threads that recurse.
     command.args(["--max-examples", examples, "--seed", SEED, "--workers", "1", "--request-timeout", "60", "--continue-on-failure", "--no-color"]);

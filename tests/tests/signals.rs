@@ -81,24 +81,64 @@ async fn a_wish_to_cancel_is_carried_and_without_a_carrier_the_heartbeat_brings_
     deployment.stop().await;
 }
 
+/// With everything that they could take for the other's: one Postgres, one Redis, the same session, key and message, and a prefix that begins like the other.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_deployments_on_one_redis_do_not_see_each_other() {
+async fn two_deployments_in_two_schemas_and_under_two_prefixes_do_not_see_each_other() {
     let redis = Redis::start().await;
     let url = redis.url();
-    let (one, other) = (Deployment::with(APART, &[("REDIS_URL", &url)]).await, Deployment::with(APART, &[("REDIS_URL", &url)]).await);
-    let (http, strangers) = (one.http(), other.http());
-    let run_id = endless(&http).await;
-    for instance in 0..2 {
-        assert_eq!(strangers.run(&run_id, instance).await.status(), StatusCode::NOT_FOUND);
-        assert_eq!(strangers.cancel(&run_id, instance).await.status(), StatusCode::NOT_FOUND);
+    let named = |schema, prefix| [("REDIS_URL", url.as_str()), ("SANDLOG_SCHEMA", schema), ("SANDLOG_REDIS_PREFIX", prefix)];
+    let one = Deployment::with(APART, &named("ours", "team")).await;
+    let other = one.beside(APART, &named("theirs", "team:b")).await;
+    are_strangers(&one, &other).await;
+    let keys = redis.ask(&["KEYS", "*:run:*"]).await;
+    for http in [one.http(), other.http()] {
+        assert_eq!(keys.matches(&newest(&http).await).count(), 1, "{keys}");
     }
-    let keys = redis.ask(&["KEYS", "sandlog:*:run:*"]).await;
-    assert!(keys.contains(&run_id), "{keys}");
-    let ours = one.database.as_ref().expect("a database").rows("select replace(id::text, '-', '') from sandlog.deployment");
-    assert!(keys.contains(&format!("sandlog:{}:run:{run_id}", ours[0][0])), "{keys}");
-    cancel(&http, &run_id).await;
     one.stop().await;
     other.stop().await;
+
+    // By LISTEN it is the schema alone.
+    let one = Deployment::with(APART, &[("SANDLOG_SCHEMA", "ours")]).await;
+    let other = one.beside(APART, &[("SANDLOG_SCHEMA", "theirs")]).await;
+    are_strangers(&one, &other).await;
+    one.stop().await;
+    other.stop().await;
+}
+
+async fn newest(http: &Http) -> String {
+    text(&body(http.get("/agents/echo/runs").await, StatusCode::OK).await["data"][0], "run_id")
+}
+
+async fn are_strangers(one: &Deployment, other: &Deployment) {
+    let https = [one.http(), other.http()];
+    let submission = || Submit::message("tick 6000 0.05").field("session_id", "the-same").key("the-same");
+    let mut runs = Vec::new();
+    for http in &https {
+        runs.push(http.stream(submission(), Some(3)).await.run_id());
+    }
+    assert_ne!(runs[0], runs[1], "a key is one deployment's");
+    for (mine, http) in https.iter().enumerate() {
+        let foreign = &runs[1 - mine];
+        for instance in 0..2 {
+            assert_eq!(http.run(foreign, instance).await.status(), StatusCode::NOT_FOUND);
+            assert_eq!(http.cancel(foreign, instance).await.status(), StatusCode::NOT_FOUND);
+            for tail in ["resume", "events"] {
+                let path = format!("/agents/echo/runs/{foreign}/{tail}");
+                let answer = http.request(reqwest::Method::GET, instance, &path).send().await.expect("an answer");
+                assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{path}");
+            }
+        }
+        for list in ["/agents/echo/runs", "/sessions/the-same/runs", "/queue/jobs"] {
+            let listed = body(http.get(list).await, StatusCode::OK).await;
+            let listed = listed.get("data").unwrap_or(&listed);
+            let ids: Vec<&str> = listed.as_array().expect("a list").iter().filter_map(|one| one["run_id"].as_str()).collect();
+            assert_eq!(ids, [runs[mine].as_str()], "{list}: {listed}");
+        }
+    }
+    // Only the one that is meant stops, and the other goes on.
+    cancel(&https[0], &runs[0]).await;
+    assert_eq!(body(https[1].run(&runs[1], 0).await, StatusCode::OK).await["status"], "RUNNING");
+    cancel(&https[1], &runs[1]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -83,12 +83,6 @@ impl Carrier for Listen {
 
 struct InRedis(Redis);
 
-impl InRedis {
-    async fn new() -> Self {
-        Self(Redis::start().await)
-    }
-}
-
 #[async_trait]
 impl Carrier for InRedis {
     async fn hub(&self) -> Hub {
@@ -165,7 +159,7 @@ macro_rules! suite {
     ($carrier:ident $new:expr; $($case:ident),+ $(,)?) => {
         mod $carrier {
             #[expect(unused_imports, reason = "each carrier is made of its own")]
-            use super::super::{InRedis, Listen, Poll};
+            use super::super::{InRedis, Listen, Poll, Redis};
 
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
@@ -180,7 +174,8 @@ macro_rules! each {
         mod over {
             suite!(poll Poll; $($case),+);
             suite!(listen Listen::new().await; $($case),+);
-            suite!(redis InRedis::new().await; $($case),+);
+            suite!(redis InRedis(Redis::start().await); $($case),+);
+            suite!(valkey InRedis(Redis::valkey().await); $($case),+);
         }
     };
 }

@@ -1,4 +1,4 @@
-//! Redis: what is kept there, what it costs, and what becomes of its failures.
+//! Redis and Valkey: what is kept there, what it costs, and what becomes of its failures.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,37 @@ use uuid::Uuid;
 
 use super::{KEEP, LIMIT, advance_of, becomes, hears, said, speak_again, up};
 
+macro_rules! on_both {
+    ($($case:ident),+ $(,)?) => {
+        on_both!(@ on_redis start $($case),+);
+        on_both!(@ on_valkey valkey $($case),+);
+    };
+    (@ $server:ident $start:ident $($case:ident),+) => {
+        mod $server {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case(super::Redis::$start().await).await;
+            })+
+        }
+    };
+}
+
+on_both!(
+    a_resume_index_is_a_position_in_the_stream,
+    many_followers_are_one_connection_that_reads_and_one_that_writes,
+    what_is_kept_is_bounded_and_expires_unless_it_is_renewed,
+    after_a_flush_a_kill_and_a_restart_words_get_through_again,
+    a_slow_and_a_silent_link_are_noticed_and_left,
+    garbage_in_a_stream_is_a_reason_to_look_and_no_more,
+    a_key_that_is_no_stream_costs_its_own_run_and_no_other,
+    a_user_that_may_only_use_the_prefix_is_enough,
+);
+
 async fn hub(url: &str) -> Hub {
     up(redis::connect(url, "ours:", KEEP).expect("a URL")).await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_resume_index_is_a_position_in_the_stream() {
-    let server = Redis::start().await;
+async fn a_resume_index_is_a_position_in_the_stream(server: Redis) {
     let (here, there, run) = (hub(&server.url()).await, hub(&server.url()).await, Uuid::now_v7());
     for index in 0..5 {
         here.send(Signal::committed(run, said(2 * index, &["a", "b"])));
@@ -34,9 +58,7 @@ async fn a_resume_index_is_a_position_in_the_stream() {
     assert_eq!(first.next, Some(2));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_followers_are_one_connection_that_reads_and_one_that_writes() {
-    let server = Redis::start().await;
+async fn many_followers_are_one_connection_that_reads_and_one_that_writes(server: Redis) {
     let (here, there) = (hub(&server.url()).await, hub(&server.url()).await);
     let runs: Vec<Uuid> = (0..300).map(|_| Uuid::now_v7()).collect();
     let mut heard = there.subscribe();
@@ -50,9 +72,7 @@ async fn many_followers_are_one_connection_that_reads_and_one_that_writes() {
     assert_eq!(clients.lines().filter(|line| line.starts_with("id=")).count(), 5, "{clients}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_kept_is_bounded_and_expires_unless_it_is_renewed() {
-    let server = Redis::start().await;
+async fn what_is_kept_is_bounded_and_expires_unless_it_is_renewed(server: Redis) {
     let (here, run) = (hub(&server.url()).await, Uuid::now_v7());
     for index in 0..3000 {
         here.send(Signal::committed(run, said(index, &["a line of text"])));
@@ -77,9 +97,7 @@ async fn what_is_kept_is_bounded_and_expires_unless_it_is_renewed() {
     assert!(number(server.ask(&["PTTL", &key]).await) > 30_000);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_flush_a_kill_and_a_restart_words_get_through_again() {
-    let mut server = Redis::start().await;
+async fn after_a_flush_a_kill_and_a_restart_words_get_through_again(mut server: Redis) {
     let (here, there, run) = (hub(&server.url()).await, hub(&server.url()).await, Uuid::now_v7());
     let mut heard = there.subscribe();
     let _following = there.follow_run(run, 0);
@@ -98,9 +116,7 @@ async fn after_a_flush_a_kill_and_a_restart_words_get_through_again() {
     speak_again(&here, &mut heard, run).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_and_a_silent_link_are_noticed_and_left() {
-    let server = Redis::start().await;
+async fn a_slow_and_a_silent_link_are_noticed_and_left(server: Redis) {
     let link = Link::to(&format!("127.0.0.1:{}", server.port)).await;
     let url = format!("redis://127.0.0.1:{}", link.port);
     let (here, there, run) = (hub(&server.url()).await, hub(&url).await, Uuid::now_v7());
@@ -117,9 +133,7 @@ async fn a_slow_and_a_silent_link_are_noticed_and_left() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn garbage_in_a_stream_is_a_reason_to_look_and_no_more() {
-    let server = Redis::start().await;
+async fn garbage_in_a_stream_is_a_reason_to_look_and_no_more(server: Redis) {
     let (hub, run) = (hub(&server.url()).await, Uuid::now_v7());
     let mut heard = hub.subscribe();
     let _following = hub.follow_run(run, 0);
@@ -131,9 +145,7 @@ async fn garbage_in_a_stream_is_a_reason_to_look_and_no_more() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_is_no_stream_costs_its_own_run_and_no_other() {
-    let server = Redis::start().await;
+async fn a_key_that_is_no_stream_costs_its_own_run_and_no_other(server: Redis) {
     let (here, there, run, other) = (hub(&server.url()).await, hub(&server.url()).await, Uuid::now_v7(), Uuid::now_v7());
     let mut heard = there.subscribe();
     let _following = (there.follow_run(run, 0), there.follow_run(other, 0));
@@ -157,9 +169,7 @@ async fn a_key_that_is_no_stream_costs_its_own_run_and_no_other() {
     speak_again(&here, &mut heard, run).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_user_that_may_only_use_the_prefix_is_enough() {
-    let server = Redis::start().await;
+async fn a_user_that_may_only_use_the_prefix_is_enough(server: Redis) {
     let rule = ["ACL", "SETUSER", "sandlog", "on", ">se:cret", "~ours:*", "+xadd", "+xread", "+pexpire"];
     assert_eq!(server.ask(&rule).await, "+OK\r\n");
     let url = format!("redis://sandlog:se%3Acret@127.0.0.1:{}", server.port);
