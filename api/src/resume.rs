@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use utoipa::ToSchema;
 
+use crate::Until;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::edge::Ids;
@@ -72,22 +73,11 @@ pub(crate) async fn resume(
     Ids((agent_id, run_id)): Ids<(String, String)>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let header = last_event_id(request.headers())?;
-    let until = request.extensions().get().copied();
-    let browser = request.method() != Method::POST && header.is_some();
-    let query = parameters(request).await?;
-    let field = query.parsed("last_event_index", "must be the event_index of a frame", index_after)?;
-    // A browser that reconnects sends the address it began with, and in the header how far it has come since.
-    let next = header.or(field).unwrap_or(0);
-
-    let run = runs::find(&app, &caller, &agent_id, &run_id, query.get("session_id")?).await?;
-    let identity = Arc::new(Identity::new(run.run_id, &run.session_id, &run.agent_id));
-    let view = app.tails.view(identity, next);
-    let view = if run.status.has_ended() { view.of_an_ended_run() } else { view };
-    if browser && run.status.has_ended() && app.reader.frames(run.run_id, view.index(), 1).await?.is_empty() {
-        return Ok(StatusCode::NO_CONTENT.into_response());
-    }
-    Ok(stream::response(&app, view, Some(Announce::new(run.status)), until))
+    let asked = Asked::of(&request)?;
+    // It has the bytes of its head for as long as it is there, which a viewer that waits has no use for.
+    drop(request);
+    let browser = asked.header.is_some();
+    asked.show(app, caller, agent_id, run_id, browser).await
 }
 
 /// The same, asked for by a form
@@ -109,26 +99,49 @@ pub(crate) async fn resume(
         (status = 413, description = "The body is larger than the limit that is named"),
     )
 )]
-pub(crate) async fn resume_post(state: State<Arc<App>>, caller: Caller, ids: Ids<(String, String)>, request: Request) -> Result<Response, Refusal> {
-    resume(state, caller, ids, request).await
+pub(crate) async fn resume_post(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Ids((agent_id, run_id)): Ids<(String, String)>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let mut asked = Asked::of(&request)?;
+    asked.query.extend(fields(request).await?);
+    asked.show(app, caller, agent_id, run_id, false).await
 }
 
-/// Of the address and, in a POST, of the body.
-async fn parameters(request: Request) -> Result<Query, Refusal> {
-    let mut query = Query::of(request.uri())?;
-    if request.method() == Method::POST {
-        let more = submit::parameters(request).await?;
-        let unknown: Vec<Fault> = more
-            .iter()
-            .filter(|(name, _)| !FIELDS.contains(&name.as_str()))
-            .map(|(name, _)| Fault::body(name, "Unknown field", "extra_forbidden"))
-            .collect();
-        if !unknown.is_empty() {
-            return Err(Refusal::Invalid(unknown));
-        }
-        query.extend(more);
+/// What of a request says which frames are asked for.
+struct Asked {
+    header: Option<u32>,
+    query: Query,
+    until: Option<Until>,
+}
+
+impl Asked {
+    fn of(request: &Request) -> Result<Self, Refusal> {
+        Ok(Self { header: last_event_id(request.headers())?, query: Query::of(request.uri())?, until: request.extensions().get().copied() })
     }
-    Ok(query)
+
+    async fn show(self, app: Arc<App>, caller: Caller, agent_id: String, run_id: String, browser: bool) -> Result<Response, Refusal> {
+        let field = self.query.parsed("last_event_index", "must be the event_index of a frame", index_after)?;
+        // A browser that reconnects sends the address it began with, and in the header how far it has come since.
+        let next = self.header.or(field).unwrap_or(0);
+        let run = runs::find(&app, &caller, &agent_id, &run_id, self.query.get("session_id")?).await?;
+        let identity = Arc::new(Identity::new(run.run_id, &run.session_id, &run.agent_id));
+        let view = app.tails.view(identity, next);
+        let view = if run.status.has_ended() { view.of_an_ended_run() } else { view };
+        if browser && run.status.has_ended() && app.reader.frames(run.run_id, view.index(), 1).await?.is_empty() {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+        Ok(stream::response(&app, view, Some(Announce::new(run.status)), self.until))
+    }
+}
+
+async fn fields(request: Request) -> Result<Vec<(String, String)>, Refusal> {
+    let fields = submit::parameters(request).await?;
+    let unknown = fields.iter().filter(|(name, _)| !FIELDS.contains(&name.as_str()));
+    let unknown: Vec<Fault> = unknown.map(|(name, _)| Fault::body(name, "Unknown field", "extra_forbidden")).collect();
+    if unknown.is_empty() { Ok(fields) } else { Err(Refusal::Invalid(unknown)) }
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u32>, Refusal> {

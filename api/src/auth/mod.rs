@@ -110,7 +110,8 @@ impl Auth {
             Way::None => return Ok(Caller::Anybody),
             Way::Gateway(gateway) => return gateway.caller(&parts.extensions).ok_or(Refusal::NoIdentity),
             Way::Keys(keys) => keys.caller(bearer::token(&parts.headers)?),
-            Way::Tokens(verifier) => verifier.caller(bearer::token(&parts.headers)?).await?,
+            // Apart, for it may have keys to fetch, and every request would else hold the room for that.
+            Way::Tokens(verifier) => Box::pin(verifier.caller(bearer::token(&parts.headers)?)).await?,
         };
         caller.ok_or(Refusal::WrongIdentity)
     }
