@@ -28,7 +28,7 @@ pub(crate) async fn run() {
     cpu::adopt();
     for apart in [false, true] {
         title(if apart {
-            "turn, api and worker apart (no signal reaches the worker, which looks every 500 ms)"
+            "turn, api and worker apart (signals by LISTEN)"
         } else {
             "turn, one process (`sandlog up`), each turn in a session of its own, 8 at a time"
         });
