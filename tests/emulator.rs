@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::functions::free_port;
 use crate::group::Group;
-use crate::http::{body, text};
+use crate::http::{body, client, text};
 use crate::{Http, binaries, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,8 +31,8 @@ impl Emulator {
         let mut command = command("ministack", &url);
         command.env("BIND_HOST", "127.0.0.1").env("GATEWAY_PORT", port.to_string()).current_dir(folder);
         let mut emulator = Emulator { group: Group::spawn(command, folder), url, outputs: Value::Null };
-        let health = format!("{}/_ministack/health", emulator.url);
-        eventually("the emulator answers", PATIENCE, || async { reqwest::get(&health).await.ok() }).await;
+        let (client, health) = (client().build().expect("a client"), format!("{}/_ministack/health", emulator.url));
+        eventually("the emulator answers", PATIENCE, || async { client.get(&health).send().await.ok() }).await;
         let mut deploy = self::command("python", &emulator.url);
         deploy.args(["tests/emulator/deploy.py", "infra/template.yaml"]).current_dir(binaries::root());
         deploy.args(parameters.iter().map(|(name, value)| format!("{name}={value}")));
@@ -52,7 +52,7 @@ impl Emulator {
     /// What the worker's function answers to an event.
     pub async fn invoke_worker(&self, event: &Value) -> Value {
         let path = format!("{}/2015-03-31/functions/{}/invocations", self.url, text(&self.outputs, "WorkerName"));
-        let request = reqwest::Client::new().post(path).timeout(PATIENCE).json(event);
+        let request = client().build().expect("a client").post(path).timeout(PATIENCE).json(event);
         body(request.send().await.expect("an answer"), StatusCode::OK).await
     }
 }

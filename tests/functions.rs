@@ -1,6 +1,6 @@
 //! The two functions as `cargo lambda watch` serves them: built and started at their first request, on one address.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::group::Group;
-use crate::http::body;
+use crate::http::{body, client};
 use crate::instance::PATIENCE;
 use crate::{Http, binaries, eventually};
 
@@ -82,7 +82,8 @@ impl Watch {
         }
         command.current_dir(binaries::root());
         let watch = Watch { group: Group::spawn(command, logs), url: format!("http://127.0.0.1:{port}") };
-        let up = || async { reqwest::get(format!("{}/lambda-url/api/health", watch.url)).await.ok().filter(|answer| answer.status().is_success()) };
+        let (client, health) = (client().build().expect("a client"), format!("{}/lambda-url/api/health", watch.url));
+        let up = || async { client.get(&health).send().await.ok().filter(|answer| answer.status().is_success()) };
         let healthy = tokio::time::timeout(READY, eventually("the api answers", READY * 2, up)).await;
         assert!(healthy.is_ok(), "the api does not answer:\n{}", watch.group.log());
         watch
@@ -100,7 +101,7 @@ impl Watch {
 
     /// What the worker's function answers to an event.
     pub async fn invoke(&self, event: &Value) -> Value {
-        let request = reqwest::Client::new().post(format!("{}/2015-03-31/functions/worker/invocations", self.url));
+        let request = client().build().expect("a client").post(format!("{}/2015-03-31/functions/worker/invocations", self.url));
         let answer = request.timeout(READY).json(event).send().await.expect("an answer");
         body(answer, StatusCode::OK).await
     }

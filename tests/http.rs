@@ -24,6 +24,13 @@ pub struct Http {
     pub urls: Vec<String>,
 }
 
+/// The library asks for a provider of ciphers, also where nothing is encrypted.
+pub fn client() -> reqwest::ClientBuilder {
+    // It may be there already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy()
+}
+
 /// A submission: what differs from `message=say hi` to `echo`.
 #[derive(Clone, Debug)]
 pub struct Submit {
@@ -112,14 +119,14 @@ impl Streamed {
 
 impl Http {
     pub fn new(urls: Vec<String>) -> Http {
-        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(90)).build().expect("a client");
+        let client = client().timeout(Duration::from_secs(90)).build().expect("a client");
         Http { client, agent: "echo", urls }
     }
 
     /// The same, as whoever has this key or token.
     pub fn known_by(self, token: &str) -> Http {
         let headers = std::iter::once((AUTHORIZATION, format!("Bearer {token}").parse().expect("a header"))).collect();
-        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(90)).default_headers(headers).build();
+        let client = client().timeout(Duration::from_secs(90)).default_headers(headers).build();
         Http { client: client.expect("a client"), ..self }
     }
 

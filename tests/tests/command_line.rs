@@ -1,15 +1,22 @@
 //! `sandlog` as a client, and `sandlog run`.
 
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use e2e::deployment::{Folder, agents};
 use e2e::http::{ENDED, Submit, body};
 use e2e::instance::{Ended, command, finish};
 use e2e::{Deployment, Shape, eventually, traces};
+use rcgen::CertifiedKey;
 use reqwest::StatusCode;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use tokio::io::{AsyncBufReadExt, BufReader, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 
 async fn sandlog(deployment: &Deployment, args: &[&str]) -> Ended {
     let mut variables = deployment.variables().to_vec();
@@ -169,5 +176,38 @@ async fn following_goes_on_when_the_api_is_killed_and_comes_back() {
     let ticks: Vec<&str> = ended.stdout.lines().filter(|line| line.starts_with("tick")).collect();
     let expected: Vec<String> = (1..=60).map(|tick| format!("tick {tick}")).collect();
     assert_eq!(ticks, expected);
+    deployment.stop().await;
+}
+
+/// What a gateway does: TLS for `localhost`, and the api behind it. The port, and the file of its certificate.
+async fn gateway(folder: &Path, api: &str) -> (u16, PathBuf) {
+    let CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let file = folder.join("cert.pem");
+    std::fs::write(&file, cert.pem()).expect("a file");
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions().expect("versions");
+    let key = signing_key.serialize_der().try_into().expect("a key");
+    let config = config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).expect("its certificate");
+    let (acceptor, listener) = (TlsAcceptor::from(Arc::new(config)), TcpListener::bind("127.0.0.1:0").await.expect("a port"));
+    let (port, api) = (listener.local_addr().expect("an address").port(), api.trim_start_matches("http://").to_owned());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, api) = (acceptor.clone(), api.clone());
+            tokio::spawn(async move { copy_bidirectional(&mut acceptor.accept(stream).await?, &mut TcpStream::connect(api).await?).await });
+        }
+    });
+    (port, file)
+}
+
+#[tokio::test]
+async fn a_server_behind_tls_is_asked_and_only_where_its_certificate_is_known() {
+    let deployment = Deployment::start(Shape::Embedded).await;
+    let folder = Folder::new();
+    let (port, certificate) = gateway(folder.path(), deployment.apis[0].url.as_deref().expect("a url")).await;
+    let url = ("SANDLOG_URL".to_owned(), format!("https://localhost:{port}"));
+    let known = [url.clone(), ("SSL_CERT_FILE".into(), certificate.display().to_string())];
+    let ended = finish(command(&["submit", "echo", "say hi"], &known)).await;
+    assert!(ended.status.success() && ended.stdout.contains("\nhi\n-- COMPLETED"), "{ended:?}");
+    let ended = finish(command(&["submit", "echo", "say hi"], &[url])).await;
+    assert!(!ended.status.success() && ended.stderr.contains("certificate"), "{ended:?}");
     deployment.stop().await;
 }

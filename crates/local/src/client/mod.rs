@@ -9,6 +9,7 @@ mod screen;
 mod sse;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::io;
 use std::time::Duration;
@@ -25,12 +26,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
-    #[error("SANDLOG_URL: `{0}` is not an http:// address")]
+    #[error("SANDLOG_URL: `{0}` is neither an http:// nor an https:// address")]
     Address(String),
     #[error("{url} does not answer: {cause}. Is `sandlog up` running? SANDLOG_URL names the server")]
     Silent { url: Url, cause: String },
     #[error("SANDLOG_TOKEN: it holds characters that no key or token has")]
     Token,
+    #[error("SANDLOG_URL: TLS cannot be used: {0}")]
+    Tls(String),
     #[error("{0}")]
     Refused(String),
     #[error("there is no agent `{agent}`; the server has: {known}")]
@@ -61,7 +64,9 @@ pub(crate) struct Accepted {
 impl Client {
     /// `token` is sent with every request, where the server asks who it is.
     pub(crate) fn new(url: &str, token: Option<&str>) -> Result<Client, ClientError> {
-        let base = Url::parse(url).ok().filter(|base| base.scheme() == "http" && base.has_host()).ok_or_else(|| ClientError::Address(url.into()))?;
+        let base = Url::parse(url).ok().filter(|base| ["http", "https"].contains(&base.scheme()) && base.has_host());
+        let base = base.ok_or_else(|| ClientError::Address(url.into()))?;
+        let is_secret = base.scheme() == "https";
         let mut headers = HeaderMap::new();
         if let Some(token) = token {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| ClientError::Token)?;
@@ -72,6 +77,7 @@ impl Client {
             .default_headers(headers)
             .connect_timeout(Duration::from_secs(10))
             .no_proxy()
+            .tls_backend_preconfigured(tls::client(is_secret).map_err(ClientError::Tls)?)
             .build()
             .map_err(|cause| ClientError::Silent { url: base.clone(), cause: chain(&cause) })?;
         Ok(Client { http, base })
