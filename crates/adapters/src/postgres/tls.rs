@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,47 +21,65 @@ pub(crate) enum Known {
     Anyone,
 }
 
-/// With the roots of `file`, else with the system's.
+/// With the certificates of `file`, else with the system's.
 pub(super) fn client(known: Known, file: Option<&Path>) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let builder =
         ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    let verifier: Arc<dyn ServerCertVerifier> = match known {
-        Known::Anyone => Arc::new(Lenient { provider, chain: None }),
-        Known::ByRoot => Arc::new(Lenient { chain: Some(by_name(&provider, file)?), provider }),
-        Known::ByName => by_name(&provider, file)?,
+    let trusted = match known {
+        Known::Anyone => None,
+        Known::ByRoot | Known::ByName => Some(Trusted::new(&provider, file)?),
     };
+    let verifier = Arc::new(Verifier { provider, trusted, by_name: known == Known::ByName });
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
-fn by_name(provider: &Arc<CryptoProvider>, file: Option<&Path>) -> Result<Arc<WebPkiServerVerifier>, String> {
-    let roots = Arc::new(roots(file)?);
-    WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider)).build().map_err(|error| error.to_string())
+/// Whose certificates are believed.
+#[derive(Debug)]
+struct Trusted {
+    chain: Arc<WebPkiServerVerifier>,
+    /// Those of the file: a server may have one of them itself, as one that it signed has. The library takes none that could sign others for a server's.
+    named: Vec<CertificateDer<'static>>,
 }
 
-fn roots(file: Option<&Path>) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    let Some(file) = file else {
-        // Some of a system's certificates may be too old for the library; those that it can use are used.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        return if roots.is_empty() { Err("this system has no root certificates: name a file with sslrootcert".into()) } else { Ok(roots) };
-    };
-    let fault = |why: String| format!("sslrootcert {}: {why}", file.display());
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| fault(error.to_string()))? {
-        let certificate = certificate.map_err(|error| fault(error.to_string()))?;
-        roots.add(certificate).map_err(|error| fault(error.to_string()))?;
+impl Trusted {
+    fn new(provider: &Arc<CryptoProvider>, file: Option<&Path>) -> Result<Self, String> {
+        let (mut roots, named) = (RootCertStore::empty(), file.map(certificates).transpose()?.unwrap_or_default());
+        if let Some(file) = file {
+            for certificate in &named {
+                roots.add(certificate.clone()).map_err(|error| fault(file, &error))?;
+            }
+        } else {
+            // Some of a system's certificates may be too old for the library; those that it can use are used.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            if roots.is_empty() {
+                return Err("this system has no root certificates: name a file with sslrootcert".into());
+            }
+        }
+        let chain = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
+        Ok(Self { chain: chain.map_err(|error| error.to_string())?, named })
     }
-    if roots.is_empty() { Err(fault("no certificate is in it".into())) } else { Ok(roots) }
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(|error| fault(file, &error))?;
+    if read.is_empty() { Err(fault(file, &"no certificate is in it")) } else { Ok(read) }
+}
+
+fn fault(file: &Path, why: &dyn std::fmt::Display) -> String {
+    format!("sslrootcert {}: {why}", file.display())
 }
 
 /// Asks less than the library does: for the chain without the name, or for nothing. That the server holds its certificate's key is always asked.
 #[derive(Debug)]
-struct Lenient {
+struct Verifier {
     provider: Arc<CryptoProvider>,
-    chain: Option<Arc<WebPkiServerVerifier>>,
+    /// Nothing: whoever answers.
+    trusted: Option<Trusted>,
+    by_name: bool,
 }
 
-impl ServerCertVerifier for Lenient {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -69,10 +88,15 @@ impl ServerCertVerifier for Lenient {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
+        let Some(Trusted { chain, named }) = &self.trusted else { return Ok(ServerCertVerified::assertion()) };
+        let verified = if named.contains(end_entity) {
+            verify_server_name(&ParsedCertificate::try_from(end_entity)?, name).map(|()| ServerCertVerified::assertion())
+        } else {
+            chain.verify_server_cert(end_entity, intermediates, name, ocsp, now)
+        };
         // The name is looked at last.
-        match chain.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
-            Err(Error::InvalidCertificate(CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. })) => {
+        match verified {
+            Err(Error::InvalidCertificate(CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. })) if !self.by_name => {
                 Ok(ServerCertVerified::assertion())
             }
             verified => verified,

@@ -8,6 +8,7 @@ use adapters::postgres::connect;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -33,8 +34,12 @@ fn authority(name: &str, folder: &std::path::Path) -> Authority {
 async fn serve(authority: &Authority, behind: String) -> SocketAddr {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &authority.issuer).unwrap();
+    serve_as(certificate.der(), &key, behind).await
+}
+
+async fn serve_as(certificate: &CertificateDer<'static>, key: &KeyPair, behind: String) -> SocketAddr {
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions().unwrap();
-    let config = config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key.serialize_der().try_into().unwrap()).unwrap();
+    let config = config.with_no_client_auth().with_single_cert(vec![certificate.clone()], key.serialize_der().try_into().unwrap()).unwrap();
     let (acceptor, listener) = (TlsAcceptor::from(Arc::new(config)), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
