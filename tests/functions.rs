@@ -1,6 +1,6 @@
 //! The two functions as `cargo lambda watch` serves them: built and started at their first request, on one address.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
