@@ -8,12 +8,13 @@ mod keys;
 mod reader;
 mod writer;
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult};
+use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult};
 use uuid::Uuid;
 
 use crate::signals::{Ends, Hub, Switch};
@@ -44,7 +45,7 @@ pub fn connect(url: &str, prefix: &str, keep: Duration) -> Result<Hub, BadUrl> {
     let keys = Keys::new(prefix);
     Ok(Hub::with("redis", |ends, tasks| {
         let (Ends { heard, topics, outbox, switch }, instance) = (ends, Uuid::new_v4());
-        let both = Arc::new(Both { switch, reads: AtomicBool::new(false), writes: AtomicBool::new(false) });
+        let both = Arc::new(Both { switch, reads: AtomicBool::new(false), writes: AtomicBool::new(false), away: AtomicBool::new(false) });
         let reader = Reader::new(client.clone(), keys.clone(), heard, Arc::clone(&topics), Arc::clone(&both), instance);
         tasks.spawn(reader.run());
         tasks.spawn(Writer::new(client, keys, outbox, topics, both, keep, instance).run());
@@ -56,6 +57,8 @@ struct Both {
     switch: Switch,
     reads: AtomicBool,
     writes: AtomicBool,
+    /// Whether the log has been told that it is away.
+    away: AtomicBool,
 }
 
 impl Both {
@@ -72,6 +75,9 @@ impl Both {
     fn look(&self) {
         if self.reads.load(Ordering::SeqCst) && self.writes.load(Ordering::SeqCst) {
             self.switch.up();
+            if self.away.swap(false, Ordering::SeqCst) {
+                tracing::info!("Redis is back");
+            }
         }
     }
 
@@ -80,11 +86,33 @@ impl Both {
             Side::Reading => &self.reads,
             Side::Writing => &self.writes,
         };
-        if flag.swap(false, Ordering::SeqCst) {
+        flag.store(false, Ordering::SeqCst);
+        if !self.away.swap(true, Ordering::SeqCst) {
             tracing::warn!(error = error as &dyn std::error::Error, ?side, "Redis is away: signals between processes are late until it is back");
         }
         // Never the whole error: it may have what the server was asked.
-        self.switch.down(error.category());
+        self.switch.down(reason(error));
+    }
+}
+
+fn reason(error: &RedisError) -> &str {
+    if error.is_timeout() {
+        return "no answer in time";
+    }
+    if error.is_connection_refusal() {
+        return "nobody listens there";
+    }
+    if error.is_connection_dropped() {
+        return "the connection was lost";
+    }
+    match error.code() {
+        Some("NOPERM") => "the user may not do it (NOPERM)",
+        Some("OOM") => "it is full, and evicts nothing (OOM)",
+        Some("READONLY") => "it is a replica (READONLY)",
+        Some("MISCONF") => "it takes no writes while it cannot save (MISCONF)",
+        Some("MOVED") => "it is a cluster (MOVED)",
+        Some("NOAUTH") => "it asks for a user and a password (NOAUTH)",
+        _ => error.category(),
     }
 }
 
@@ -102,5 +130,5 @@ async fn open(client: &Client, answer: Duration) -> RedisResult<MultiplexedConne
 }
 
 fn late() -> RedisError {
-    (ErrorKind::Io, "no answer in time").into()
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in time").into()
 }

@@ -15,6 +15,10 @@ use crate::signals::{Batch, Outbox, Topic, Topics};
 
 /// What is kept of a run's stream, about: viewers that are further behind read the log.
 const KEPT: usize = 256;
+/// How often it is tried whether Redis takes what is written: one that is full, or became a replica, answers all else as ever.
+const PROBE: Duration = Duration::from_secs(2);
+/// What Redis says of a command that is true of all others that write.
+const CLOSED: [&str; 7] = ["NOPERM", "NOAUTH", "OOM", "READONLY", "MISCONF", "NOREPLICAS", "MOVED"];
 
 pub(super) struct Writer {
     client: Client,
@@ -41,6 +45,7 @@ impl Writer {
     pub(super) async fn run(mut self) {
         let (topics, mut connection) = (Arc::clone(&self.topics), None);
         let mut retry = Retry { at: Instant::now(), pause: FIRST_PAUSE };
+        let mut probe = Instant::now() + PROBE;
         loop {
             let mut nudges = false;
             let batch = tokio::select! {
@@ -53,7 +58,14 @@ impl Writer {
                     Batch::default()
                 }
                 () = sleep_until(retry.at), if connection.is_none() => Batch::default(),
+                () = sleep_until(probe), if connection.is_some() => {
+                    nudges = true;
+                    Batch::default()
+                }
             };
+            if nudges {
+                probe = Instant::now() + PROBE;
+            }
             if let Err(error) = self.carry(&mut connection, &batch, nudges, &retry).await {
                 connection = None;
                 self.both.broken(Side::Writing, &error);
@@ -65,19 +77,27 @@ impl Writer {
         }
     }
 
-    async fn carry(&self, connection: &mut Option<MultiplexedConnection>, batch: &Batch, nudges: bool, retry: &Retry) -> RedisResult<()> {
+    async fn carry(&self, connection: &mut Option<MultiplexedConnection>, batch: &Batch, mut nudges: bool, retry: &Retry) -> RedisResult<()> {
         if connection.is_none() {
             if Instant::now() < retry.at {
                 return Ok(());
             }
             *connection = Some(open(&self.client, PATIENCE).await?);
-            self.both.writes();
+            nudges = true;
         }
         let pipeline = self.pipeline(batch, nudges);
         let Some(connection) = connection.as_mut().filter(|_| !pipeline.is_empty()) else { return Ok(()) };
-        // An answer that refuses one command is that command's alone: an entry that is there already, say.
         let answers = timeout(PATIENCE, pipeline.query_async::<Vec<Value>>(connection)).await;
-        answers.unwrap_or_else(|_| Err(late())).map(drop)
+        // An answer that refuses one command is that command's alone (an entry that is there already, say), unless it says that nothing is taken.
+        for answer in answers.unwrap_or_else(|_| Err(late()))? {
+            if let Value::ServerError(error) = answer
+                && CLOSED.contains(&error.code())
+            {
+                return Err(error.into());
+            }
+        }
+        self.both.writes();
+        Ok(())
     }
 
     fn pipeline(&self, batch: &Batch, nudges: bool) -> Pipeline {

@@ -34,6 +34,7 @@ on_both!(
     garbage_in_a_stream_is_a_reason_to_look_and_no_more,
     a_key_that_is_no_stream_costs_its_own_run_and_no_other,
     a_user_that_may_only_use_the_prefix_is_enough,
+    a_server_that_takes_no_writes_is_noticed_and_comes_back,
 );
 
 async fn hub(url: &str) -> Hub {
@@ -181,4 +182,22 @@ async fn a_user_that_may_only_use_the_prefix_is_enough(server: Redis) {
     let wrong = redis::connect(&url.replace("secr", "xecr").replace("cret@", "xret@"), "ours:", KEEP).expect("a URL");
     eventually("it says why", LIMIT, || async { wrong.carried().borrow().why.clone().filter(|why| why != "not connected yet") }).await;
     assert!(!wrong.carried().borrow().up);
+}
+
+async fn a_server_that_takes_no_writes_is_noticed_and_comes_back(server: Redis) {
+    let allow = ["ACL", "SETUSER", "sandlog", "on", ">se:cret", "~ours:*", "+xadd", "+xread", "+pexpire"];
+    assert_eq!(server.ask(&allow).await, "+OK\r\n");
+    let here = hub(&format!("redis://sandlog:se%3Acret@127.0.0.1:{}", server.port)).await;
+    let full: (&[&str], &[&str]) = (&["CONFIG", "SET", "maxmemory", "1"], &["CONFIG", "SET", "maxmemory", "0"]);
+    let replica: (&[&str], &[&str]) = (&["REPLICAOF", "127.0.0.1", "1"], &["REPLICAOF", "NO", "ONE"]);
+    let refused: (&[&str], &[&str]) = (&["ACL", "SETUSER", "sandlog", "-pexpire"], &allow);
+    for (breaks, mends) in [full, replica, refused] {
+        server.ask(breaks).await;
+        becomes(&here, false).await;
+        // It answers, so trying again finds it as it was.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!here.carried().borrow().up, "{breaks:?}");
+        server.ask(mends).await;
+        becomes(&here, true).await;
+    }
 }
