@@ -98,6 +98,32 @@ async fn a_server_is_asked_for_as_much_as_the_url_says() {
     }
 }
 
+/// As `openssl req -x509` makes it: one that could sign others, and is in no chain.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_may_have_the_very_certificate_that_is_named() {
+    let (schema, folder) = (Schema::migrated().await, tempfile::tempdir().unwrap());
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let (key, another) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let (certificate, other) = (params.self_signed(&key).unwrap(), params.self_signed(&another).unwrap());
+    let file = folder.path().join("server.pem");
+    std::fs::write(&file, certificate.pem()).unwrap();
+    let (rest, database) = schema.url.rsplit_once('/').unwrap();
+    let (user, server) = rest.rsplit_once('@').unwrap();
+    let named = serve_as(certificate.der(), &key, server.to_owned()).await.port();
+    let stranger = serve_as(other.der(), &another, server.to_owned()).await.port();
+    let reached = async |host: &str, port: u16, mode: &str| {
+        let url = format!("{user}@{host}:{port}/{database}?sslmode={mode}&sslrootcert={}", file.display());
+        connect(&url, &schema.name, 1).await.map(drop).map_err(|error| format!("{error:?}"))
+    };
+    assert_eq!(reached("localhost", named, "verify-full").await, Ok(()));
+    assert_eq!(reached("127.0.0.1", named, "verify-ca").await, Ok(()));
+    assert!(reached("127.0.0.1", named, "verify-full").await.unwrap_err().contains("NotValidForName"));
+    for mode in ["verify-full", "verify-ca"] {
+        assert!(reached("localhost", stranger, mode).await.is_err(), "the same name, and another key");
+    }
+}
+
 #[tokio::test]
 async fn a_server_without_tls_is_refused_where_it_is_required() {
     let schema = Schema::migrated().await;
