@@ -41,6 +41,7 @@ impl App {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { intake, reader, signals, ring, queue, agents, metrics, auth, options } = parts;
         let settings = Settings { tick: options.tick, floor: options.floor, ring_bytes: options.ring_bytes, silence: options.silence };
+        metrics.hears(signals.carried());
         let tails = Tails::start(reader.clone(), signals.clone(), metrics.clone(), settings);
         Self { intake, reader, signals, ring, queue, agents, metrics, auth, options, tails, closing: watch::Sender::new(false) }
     }

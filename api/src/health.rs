@@ -44,7 +44,7 @@ struct State {
 struct Carrier {
     /// `redis`, `listen` or `poll`.
     carrier: &'static str,
-    /// `ok` or `late`.
+    /// `ok`, `late` while it is away, or `off` where nothing carries them.
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -93,6 +93,14 @@ pub(crate) async fn health(extract::State(app): extract::State<Arc<App>>) -> Res
 
 impl From<Carried> for Carrier {
     fn from(Carried { carrier, up, why }: Carried) -> Self {
-        Self { carrier, status: if up { "ok" } else { "late" }, reason: why }
+        Self {
+            carrier,
+            status: match carrier {
+                _ if up => "ok",
+                "poll" => "off",
+                _ => "late",
+            },
+            reason: why,
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use adapters::metrics::Viewer;
 use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -35,6 +36,7 @@ impl Announce {
 }
 
 struct Wire {
+    _counted: Viewer,
     app: Arc<App>,
     view: View,
     announce: Option<Announce>,
@@ -47,7 +49,7 @@ struct Wire {
 pub(crate) fn response(app: &Arc<App>, view: View, announce: Option<Announce>, until: Option<Until>) -> Response {
     let limit = app.options.stream_limit.map(|limit| Instant::now() + limit);
     let deadline = limit.into_iter().chain(until.map(|Until(end)| end)).min();
-    let wire = Wire { app: app.clone(), view, announce, deadline, ready: VecDeque::new(), over: false };
+    let wire = Wire { _counted: app.metrics.viewer(), app: app.clone(), view, announce, deadline, ready: VecDeque::new(), over: false };
     // The next chunk is made when the connection has room for it, not before.
     let chunks = stream::unfold(wire, |mut wire| async move { Some((Ok::<_, Infallible>(wire.next().await?), wire)) });
     let mut response = Response::new(Body::from_stream(chunks));

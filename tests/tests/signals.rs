@@ -53,7 +53,7 @@ async fn health_says_what_carries_signals_and_whether_it_does() {
     assert!(becomes(&deployment.http(), 0, "listen", "ok").await.get("redis").is_none());
     deployment.stop().await;
     let deployment = Deployment::start(Shape::Pooled { apis: 1, workers: 1 }).await;
-    let told = becomes(&deployment.http(), 0, "poll", "late").await;
+    let told = becomes(&deployment.http(), 0, "poll", "off").await;
     assert!(text(&told["signals"], "reason").contains("pooler"), "{told}");
     deployment.stop().await;
 }

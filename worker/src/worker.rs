@@ -33,6 +33,7 @@ pub(crate) enum Chance {
 
 impl Worker {
     pub fn new(parts: Parts) -> Arc<Self> {
+        parts.metrics.hears(parts.signals.carried());
         Arc::new(Self { parts, leases: Leases::default(), wake: Notify::new() })
     }
 

@@ -318,6 +318,21 @@ async fn while_hints_bring_frames_the_log_is_not_asked_for_them() {
 }
 
 #[tokio::test]
+async fn more_signals_than_can_be_heard_are_a_reason_to_look() {
+    let options = Options { tick: Duration::from_millis(5), floor: Duration::from_secs(3600), ..Options::default() };
+    let wire = Arc::new(Wire::new(true, false));
+    let stage = Stage::signalling(options, wire.clone());
+    let mut worker = started(&stage).await;
+    let mut open = stage.resume(worker.run_id, None).await;
+    while open.next().await.unwrap().event != "subscribed" {}
+    eventually(|| async { stage.reader.tails.load(Ordering::SeqCst) > 0 }).await;
+    worker.say(&["said"]).await;
+    // All at once, so that nobody hears some before others: what was said of the run may have been among them.
+    (0..10_000).for_each(|_| wire.send(Signal::Work));
+    assert_eq!(open.next().await.unwrap().data["content"], "said");
+}
+
+#[tokio::test]
 async fn when_hints_cease_to_come_the_log_is_asked_by_the_tick_again() {
     let options = Options { tick: Duration::from_millis(5), floor: Duration::from_secs(3600), ..Options::default() };
     let wire = Arc::new(Wire::new(true, true));

@@ -1,6 +1,7 @@
 //! What a process counts of itself, as Prometheus reads it. Api and worker of one process share it; what is true of the whole deployment is asked of the
 //! log when somebody looks.
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,13 +12,15 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use runs::Status;
+use tokio::sync::watch;
 
-use crate::Unended;
+use crate::{Carried, Unended};
 
 /// Prometheus tells what [`Metrics::text`] gives from its older format by the type.
 pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 type By = Family<[(&'static str, &'static str); 1], Counter>;
+type Levels = Family<[(&'static str, &'static str); 1], Gauge>;
 
 /// Seconds, from what a signal takes to what a queue takes.
 const SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0, 3600.0];
@@ -36,7 +39,11 @@ pub enum Hint {
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    runs: Family<[(&'static str, &'static str); 1], Gauge>,
+    carried: OnceLock<watch::Receiver<Carried>>,
+    signals: Levels,
+    viewers: Gauge,
+    runs: Levels,
+    oldest: Gauge<f64, AtomicU64>,
     accepted: Counter,
     driven: Gauge,
     ended: By,
@@ -50,10 +57,21 @@ impl Default for Metrics {
     fn default() -> Self {
         let seconds = || Histogram::new(SECONDS);
         let (claim_delay, tail_lag) = (seconds(), seconds());
-        let (runs, accepted, driven, ended, hints, reads) =
-            (Family::default(), Counter::default(), Gauge::default(), By::default(), By::default(), Counter::default());
+        let (signals, runs, oldest) = (Levels::default(), Levels::default(), Gauge::default());
+        let (viewers, accepted, driven, reads) = (Gauge::default(), Counter::default(), Gauge::default(), Counter::default());
+        let (ended, hints) = (By::default(), By::default());
+        // From the start, so that a rate sees the first of each.
+        for status in [Status::Completed, Status::Error, Status::Cancelled] {
+            drop(ended.get_or_create(&[("status", status.name())]));
+        }
+        for hint in [Hint::Hit, Hint::Stale, Hint::Miss] {
+            drop(hints.get_or_create(&[("use", hint.word())]));
+        }
         let mut registry = Registry::with_prefix("sandlog");
-        registry.register("runs", "Runs of the deployment that have not ended, by status", Family::clone(&runs));
+        registry.register("signals_up", "Whether signals of other processes reach this one, by what carries them", signals.clone());
+        registry.register("viewers", "Streams of runs that are open here", viewers.clone());
+        registry.register("runs", "Runs of the deployment that have not ended, by status", runs.clone());
+        registry.register("oldest_pending_seconds", "Since the oldest run of the deployment that is pending was accepted", oldest.clone());
         registry.register("runs_accepted", "Runs that this process accepted", accepted.clone());
         registry.register("runs_driven", "Runs that this process drives", driven.clone());
         registry.register("runs_ended", "Runs that this process ended, by status", ended.clone());
@@ -61,11 +79,22 @@ impl Default for Metrics {
         registry.register("tail_lag_seconds", "From an event's commit to its being at hand for viewers here, over two clocks", tail_lag.clone());
         registry.register("hints", "Signals of progress of runs that are watched here, by what they were good for", hints.clone());
         registry.register("tail_reads", "Queries of the tail", reads.clone());
-        Self { registry, runs, accepted, driven, ended, claim_delay, tail_lag, hints, reads }
+        Self { registry, carried: OnceLock::new(), signals, viewers, runs, oldest, accepted, driven, ended, claim_delay, tail_lag, hints, reads }
     }
 }
 
 impl Metrics {
+    /// Where it is said whether signals come. The first word holds: api and worker of one process hear the same.
+    pub fn hears(&self, carried: watch::Receiver<Carried>) {
+        let _ = self.carried.set(carried);
+    }
+
+    /// One more stream, until the answer is dropped.
+    pub fn viewer(&self) -> Viewer {
+        self.viewers.inc();
+        Viewer(self.viewers.clone())
+    }
+
     pub fn accepted(&self) {
         self.accepted.inc();
     }
@@ -90,12 +119,7 @@ impl Metrics {
     }
 
     pub fn hint(&self, hint: Hint) {
-        let word = match hint {
-            Hint::Hit => "hit",
-            Hint::Stale => "stale",
-            Hint::Miss => "miss",
-        };
-        self.hints.get_or_create(&[("use", word)]).inc();
+        self.hints.get_or_create(&[("use", hint.word())]).inc();
     }
 
     pub fn read(&self) {
@@ -104,7 +128,14 @@ impl Metrics {
 
     /// The text that Prometheus reads. `None`: the log does not answer, so what only it knows is left as it was.
     pub fn text(&self, unended: Option<Unended>) -> String {
-        if let Some(Unended { pending, running }) = unended {
+        if let Some(carried) = self.carried.get() {
+            let Carried { carrier, up, .. } = *carried.borrow();
+            // It may have been another one before.
+            self.signals.clear();
+            self.signals.get_or_create(&[("carrier", carrier)]).set(i64::from(up));
+        }
+        if let Some(Unended { pending, running, oldest_ms }) = unended {
+            self.oldest.set(seconds(i64::try_from(oldest_ms).unwrap_or(i64::MAX)));
             for (status, count) in [(Status::Pending, pending), (Status::Running, running)] {
                 self.runs.get_or_create(&[("status", status.name())]).set(i64::try_from(count).unwrap_or(i64::MAX));
             }
@@ -113,6 +144,26 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
+    }
+}
+
+/// A stream that is counted as open.
+#[derive(Debug)]
+pub struct Viewer(Gauge);
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Hint {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Stale => "stale",
+            Self::Miss => "miss",
+        }
     }
 }
 
@@ -135,8 +186,21 @@ mod tests {
         metrics.claimed(1_000, 1_500);
         metrics.hint(Hint::Hit);
         metrics.driven(3);
-        let text = metrics.text(Some(Unended { pending: 2, running: 1 }));
+        let (left, open) = (metrics.viewer(), metrics.viewer());
+        drop(left);
+        let (switch, carried) = watch::channel(Carried { carrier: "listen", up: true, why: None });
+        metrics.hears(carried);
+        metrics.text(None);
+        switch.send_replace(Carried { carrier: "poll", up: false, why: None });
+        let text = metrics.text(Some(Unended { pending: 2, running: 1, oldest_ms: 1500 }));
+        drop(open);
+        assert!(!text.contains("listen"), "{text}");
         for line in [
+            "sandlog_signals_up{carrier=\"poll\"} 0",
+            "sandlog_viewers 1",
+            "sandlog_oldest_pending_seconds 1.5",
+            "sandlog_hints_total{use=\"miss\"} 0",
+            "sandlog_runs_ended_total{status=\"ERROR\"} 0",
             "sandlog_runs{status=\"PENDING\"} 2",
             "sandlog_runs{status=\"RUNNING\"} 1",
             "sandlog_runs_accepted_total 1",

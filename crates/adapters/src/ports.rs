@@ -188,6 +188,8 @@ pub struct Health {
 pub struct Unended {
     pub pending: u64,
     pub running: u64,
+    /// Since the oldest of those that wait was accepted; 0 where none waits.
+    pub oldest_ms: u64,
 }
 
 #[async_trait]

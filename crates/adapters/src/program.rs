@@ -61,6 +61,7 @@ pub fn signals(
     let hub = match carrying {
         Carrying::Redis { url, prefix } => {
             let prefix = prefix.clone().unwrap_or_else(|| redis::prefix_of(deployment));
+            tracing::info!(prefix, "signals between processes go through Redis");
             redis::connect(url, &prefix, KEPT.max(2 * lease))?
         }
         Carrying::Listen => postgres::listen(url, schema, Arc::clone(log)),

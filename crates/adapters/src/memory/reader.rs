@@ -74,7 +74,10 @@ impl Reader for Memory {
     async fn unended(&self) -> Result<Unended, LogError> {
         let state = self.state();
         let count = |status| state.runs.values().filter(|run| run.projection().status == status).count() as u64;
-        Ok(Unended { pending: count(Status::Pending), running: count(Status::Running) })
+        let pending = state.runs.values().filter(|run| run.projection().status == Status::Pending);
+        let oldest = pending.filter_map(|run| run.log.first()).map(|first| first.at).min();
+        let oldest_ms = oldest.map_or(0, |at| u64::try_from(self.now() - at).unwrap_or(0));
+        Ok(Unended { pending: count(Status::Pending), running: count(Status::Running), oldest_ms })
     }
 }
 

@@ -128,6 +128,6 @@ impl Reader for Postgres {
         let rows = self.read(&self.sql.unended, &[]).await?;
         let row = rows.first().ok_or_else(|| LogError::Unreadable("no answer".into()))?;
         let count = |at| Ok::<_, LogError>(u64::try_from(get::<i64>(row, at)?).unwrap_or(0));
-        Ok(Unended { pending: count(0)?, running: count(1)? })
+        Ok(Unended { pending: count(0)?, running: count(1)?, oldest_ms: count(2)? })
     }
 }

@@ -45,7 +45,7 @@ pub fn connect(url: &str, prefix: &str, keep: Duration) -> Result<Hub, BadUrl> {
     let keys = Keys::new(prefix);
     Ok(Hub::with("redis", |ends, tasks| {
         let (Ends { heard, topics, outbox, switch }, instance) = (ends, Uuid::new_v4());
-        let both = Arc::new(Both { switch, reads: AtomicBool::new(false), writes: AtomicBool::new(false), away: AtomicBool::new(false) });
+        let both = Arc::new(Both { switch, reads: AtomicBool::new(false), writes: AtomicBool::new(false) });
         let reader = Reader::new(client.clone(), keys.clone(), heard, Arc::clone(&topics), Arc::clone(&both), instance);
         tasks.spawn(reader.run());
         tasks.spawn(Writer::new(client, keys, outbox, topics, both, keep, instance).run());
@@ -57,8 +57,6 @@ struct Both {
     switch: Switch,
     reads: AtomicBool,
     writes: AtomicBool,
-    /// Whether the log has been told that it is away.
-    away: AtomicBool,
 }
 
 impl Both {
@@ -75,9 +73,6 @@ impl Both {
     fn look(&self) {
         if self.reads.load(Ordering::SeqCst) && self.writes.load(Ordering::SeqCst) {
             self.switch.up();
-            if self.away.swap(false, Ordering::SeqCst) {
-                tracing::info!("Redis is back");
-            }
         }
     }
 
@@ -87,11 +82,7 @@ impl Both {
             Side::Writing => &self.writes,
         };
         flag.store(false, Ordering::SeqCst);
-        if !self.away.swap(true, Ordering::SeqCst) {
-            tracing::warn!(error = error as &dyn std::error::Error, ?side, "Redis is away: signals between processes are late until it is back");
-        }
-        // Never the whole error: it may have what the server was asked.
-        self.switch.down(reason(error));
+        self.switch.down(reason(error), error);
     }
 }
 

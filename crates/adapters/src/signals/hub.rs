@@ -1,6 +1,8 @@
 //! Between all of one process, and to a carrier where there is one.
 
+use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -33,26 +35,40 @@ pub(crate) struct Ends {
     pub(crate) switch: Switch,
 }
 
-/// Where a carrier says whether it is up.
-#[derive(Clone)]
-pub(crate) struct Switch(watch::Sender<Carried>);
+/// Where a carrier says whether it is up. Operators are told once that it is not, and once that it is again.
+pub(crate) struct Switch {
+    carried: watch::Sender<Carried>,
+    told: AtomicBool,
+}
 
 impl Switch {
     pub(crate) fn up(&self) {
         self.set(true, None);
+        if self.told.swap(false, Ordering::SeqCst) {
+            tracing::info!(carrier = self.carrier(), "signals between processes come again");
+        }
     }
 
-    pub(crate) fn down(&self, why: &str) {
+    /// `why` is shown to whoever asks, `error` to operators alone: it may have what a server was asked.
+    pub(crate) fn down(&self, why: &str, error: &(dyn Error + 'static)) {
+        if !self.told.swap(true, Ordering::SeqCst) {
+            tracing::warn!(error, carrier = self.carrier(), why, "signals between processes are away: they are late until it is back");
+        }
         self.set(false, Some(why.to_owned()));
     }
 
     /// Nothing will be carried after all.
     pub(crate) fn give_up(&self, why: &str) {
-        self.0.send_replace(Carried { carrier: "poll", up: false, why: Some(why.to_owned()) });
+        tracing::warn!(carrier = self.carrier(), why, "signals between processes are looked for by the clock from now on");
+        self.carried.send_replace(Carried { carrier: "poll", up: false, why: Some(why.to_owned()) });
+    }
+
+    fn carrier(&self) -> &'static str {
+        self.carried.borrow().carrier
     }
 
     fn set(&self, up: bool, why: Option<String>) {
-        self.0.send_if_modified(|carried| {
+        self.carried.send_if_modified(|carried| {
             let changed = carried.up != up || carried.why != why;
             (carried.up, carried.why) = (up, why);
             changed
@@ -74,7 +90,10 @@ impl Hub {
         let (switch, carried) = watch::channel(Carried { carrier, up: false, why: Some("not connected yet".into()) });
         let (heard, topics) = (broadcast::channel(HEARD).0, Arc::<Topics>::default());
         let mut tasks = JoinSet::new();
-        start(Ends { heard: heard.clone(), topics: Arc::clone(&topics), outbox, switch: Switch(switch) }, &mut tasks);
+        start(
+            Ends { heard: heard.clone(), topics: Arc::clone(&topics), outbox, switch: Switch { carried: switch, told: AtomicBool::new(false) } },
+            &mut tasks,
+        );
         Hub { heard, topics, outbox: Some(sender), carried, _carrier: tasks }
     }
 }

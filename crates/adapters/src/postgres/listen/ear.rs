@@ -38,7 +38,7 @@ pub(super) struct Ear {
 
 #[derive(Debug, thiserror::Error)]
 enum Deaf {
-    #[error("Postgres does not answer")]
+    #[error("the connection that listens is away")]
     Away(#[from] LogError),
     #[error("nothing gets through")]
     Mute,
@@ -61,12 +61,9 @@ impl Ear {
             let Err(error) = self.session(&mut believed).await;
             mute += u32::from(matches!(error, Deaf::Mute));
             if !believed && (mute == TRIES || matches!(error, Deaf::Pooled)) {
-                const WHY: &str = "LISTEN does not get through, as with a transaction pooler";
-                tracing::warn!("{WHY}: signals between processes are looked for by the clock (SANDLOG_LISTEN=off says so from the start)");
-                return self.switch.give_up(WHY);
+                return self.switch.give_up("LISTEN does not get through, as with a transaction pooler (SANDLOG_LISTEN=off says so from the start)");
             }
-            tracing::debug!(error = &error as &dyn std::error::Error, "listening ended, and begins again");
-            self.switch.down(&error.to_string());
+            self.switch.down(&error.to_string(), &error);
             pause = if begun.elapsed() > LONGEST_PAUSE { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
             sleep(pause).await;
         }
