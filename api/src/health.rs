@@ -11,6 +11,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
+use crate::respond::Refusal;
+use crate::submit;
 
 /// What answers and what does not.
 #[derive(Serialize, ToSchema)]
@@ -22,6 +24,10 @@ pub(crate) struct Health {
     /// `ok` or `unavailable`.
     status: &'static str,
     postgres: Postgres,
+    /// Whether new runs are accepted, as far as it is not about the run; where Postgres answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    submissions: Option<Submissions>,
     /// Where it carries signals.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -37,6 +43,16 @@ pub(crate) struct Health {
 struct State {
     /// `ok`, `unreachable` or `unknown`.
     status: &'static str,
+}
+
+#[derive(Serialize, ToSchema)]
+struct Submissions {
+    /// `ok` or `refused`.
+    status: &'static str,
+    /// Of what kind; a submission is told more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reason: Option<&'static str>,
 }
 
 /// What tells instances of each other's commits.
@@ -79,6 +95,10 @@ pub(crate) async fn health(extract::State(app): extract::State<Arc<App>>) -> Res
             (StatusCode::SERVICE_UNAVAILABLE, detail, "unavailable", Postgres { status, schema: None })
         }
     };
+    let submissions = match code {
+        StatusCode::OK => Some(submit::open(&app).await.into()),
+        _ => None,
+    };
     let carried = app.signals.carried().borrow().clone();
     let redis = (carried.carrier == "redis").then_some(State { status: if carried.up { "ok" } else { "unreachable" } });
     let queue = app.ring.state().map(|state| State {
@@ -88,7 +108,21 @@ pub(crate) async fn health(extract::State(app): extract::State<Arc<App>>) -> Res
             RingState::Unreachable => "unreachable",
         },
     });
-    (code, Json(Health { detail, status, postgres, redis, signals: carried.into(), queue })).into_response()
+    (code, Json(Health { detail, status, postgres, submissions, redis, signals: carried.into(), queue })).into_response()
+}
+
+/// Anybody may ask, so folders and tables are not named.
+impl From<Result<(), Refusal>> for Submissions {
+    fn from(open: Result<(), Refusal>) -> Self {
+        let reason = match open {
+            Ok(()) => return Self { status: "ok", reason: None },
+            Err(Refusal::Checkpoints(_)) => "checkpoints are left where not every worker reads them (SANDLOG_CHECKPOINTS)",
+            Err(Refusal::NoQueue) => "the log takes no runs",
+            Err(Refusal::Log(LogError::Differs(_))) => "a table is not what this build needs",
+            Err(_) => "the log did not answer",
+        };
+        Self { status: "refused", reason: Some(reason) }
+    }
 }
 
 impl From<Carried> for Carrier {

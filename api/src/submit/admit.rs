@@ -13,15 +13,21 @@ pub(crate) fn terms(options: &Options) -> Terms {
     Terms { queue_limit: options.queue_limit, one_host: matches!(options.checkpoints, Checkpoints::OneHost(_)) }
 }
 
+/// Whether a submission could be accepted at all, whatever it is.
+pub(crate) async fn open(app: &App) -> Result<(), Refusal> {
+    app.intake.fit(terms(&app.options)).await.map_err(|refused| told(refused, &app.options))?;
+    match &app.options.checkpoints {
+        Checkpoints::OneFunction(folder) => Err(Refusal::Checkpoints(folder.clone())),
+        Checkpoints::OneHost(_) | Checkpoints::Named => Ok(()),
+    }
+}
+
 /// What holds for every submission here, as far as it is known without the log; and then what the caller looks at next.
 pub(super) async fn first<T>(app: &App, next: Result<T, Refusal>) -> Result<T, Refusal> {
-    let refusal = match (&app.options.checkpoints, next) {
-        (Checkpoints::OneFunction(folder), _) => Refusal::Checkpoints(folder.clone()),
-        (_, Ok(next)) => return Ok(next),
-        (_, Err(refusal)) => refusal,
-    };
-    app.intake.fit(terms(&app.options)).await.map_err(|refused| told(refused, &app.options))?;
-    Err(refusal)
+    if next.is_err() || matches!(app.options.checkpoints, Checkpoints::OneFunction(_)) {
+        open(app).await?;
+    }
+    next
 }
 
 pub(super) fn told(refused: Refused, options: &Options) -> Refusal {

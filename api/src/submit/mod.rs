@@ -34,7 +34,7 @@ use crate::render::{Identity, StreamEvent};
 use crate::respond::{Fault, Refusal};
 use crate::show::Run;
 use crate::{Until, show, stream};
-pub(crate) use admit::{many_hosts, terms};
+pub(crate) use admit::{many_hosts, open, terms};
 pub(crate) use body::{BODY_LIMIT, parameters};
 use check::{Asked, check};
 

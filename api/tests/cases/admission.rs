@@ -125,6 +125,30 @@ async fn functions_without_checkpoints_that_others_read_accept_nothing() {
 }
 
 #[tokio::test]
+async fn health_says_that_nothing_is_accepted_and_to_nobody_where() {
+    let told = async |stage: &Stage| {
+        let answer = stage.get("/health").await;
+        assert_eq!(answer.status, StatusCode::OK);
+        assert!(!answer.text.contains("/data") && !answer.text.contains("secret"), "{}", answer.text);
+        let submissions = answer.json()["submissions"].clone();
+        (submissions["status"].as_str().unwrap().to_owned(), submissions["reason"].as_str().unwrap_or_default().to_owned())
+    };
+    let one = stage(Checkpoints::OneHost("/data/checkpoints".into())).await;
+    assert_eq!(told(&one).await, ("ok".into(), String::new()));
+    two_hosts(&one).await;
+    let function = stage(Checkpoints::OneFunction("/data/checkpoints".into())).await;
+    for stage in [&one, &function] {
+        let (status, reason) = told(stage).await;
+        assert!(status == "refused" && reason.contains("SANDLOG_CHECKPOINTS"), "{status} {reason}");
+        for (broken, word) in [(Broken::Missing, "takes no runs"), (Broken::Differs, "a table")] {
+            *stage.gate.broken.lock().unwrap() = Some(broken);
+            let (status, reason) = told(stage).await;
+            assert!(status == "refused" && reason.contains(word), "{status} {reason}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn workers_of_two_hosts_do_no_harm_where_somebody_said_where_checkpoints_are() {
     let stage = Stage::new();
     two_hosts(&stage).await;
