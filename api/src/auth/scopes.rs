@@ -1,4 +1,4 @@
-//! What each route asks of a caller, and whether one has it. Pure. The words are those of Agno's AgentOS.
+//! What each route asks of a caller, and whether one has it. Pure. The words are those of Agno's AgentOS, but for `metrics:read`, which it does not have.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,14 @@ pub enum Scope {
     AgentsRun,
     SessionsRead,
     SessionsDelete,
+    /// What a process counts, and nothing else: for who scrapes it.
+    MetricsRead,
     /// Everything, the operators' routes too.
     Admin,
 }
 
 impl Scope {
-    pub const ALL: [Scope; 5] = [Scope::AgentsRead, Scope::AgentsRun, Scope::SessionsRead, Scope::SessionsDelete, Scope::Admin];
+    pub const ALL: [Scope; 6] = [Scope::AgentsRead, Scope::AgentsRun, Scope::SessionsRead, Scope::SessionsDelete, Scope::MetricsRead, Scope::Admin];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -26,6 +28,7 @@ impl Scope {
             Self::AgentsRun => "agents:run",
             Self::SessionsRead => "sessions:read",
             Self::SessionsDelete => "sessions:delete",
+            Self::MetricsRead => "metrics:read",
             Self::Admin => "agent_os:admin",
         }
     }
@@ -35,7 +38,7 @@ impl Scope {
         match self {
             Self::AgentsRead => Some("read"),
             Self::AgentsRun => Some("run"),
-            Self::SessionsRead | Self::SessionsDelete | Self::Admin => None,
+            Self::SessionsRead | Self::SessionsDelete | Self::MetricsRead | Self::Admin => None,
         }
     }
 
@@ -79,6 +82,7 @@ impl Need {
         let Some(route) = route else { return Need::Identity };
         match route {
             "/health" | "/openapi.json" => Need::Nothing,
+            "/metrics" => Need::One(Scope::MetricsRead),
             "/agents" | "/agents/{agent}" => Need::One(Scope::AgentsRead),
             "/agents/{agent}/runs" if !reads => Need::One(Scope::AgentsRun),
             "/agents/{agent}/runs/{run}/cancel" => Need::One(Scope::AgentsRun),
@@ -183,7 +187,9 @@ mod tests {
 
     #[test]
     fn what_is_no_scope_is_told_from_what_is_one() {
-        for known in ["agents:read", "agents:run", "sessions:read", "sessions:delete", "agent_os:admin", "agents:echo:run", "agents:*:read"] {
+        for known in
+            ["metrics:read", "agents:read", "agents:run", "sessions:read", "sessions:delete", "agent_os:admin", "agents:echo:run", "agents:*:read"]
+        {
             assert!(Scope::is_known(known), "{known}");
         }
         for unknown in ["", "agents", "agents:write", "agents::run", "agents:echo:delete", "sessions:s:read", "admin", "Agents:read"] {

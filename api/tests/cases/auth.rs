@@ -181,6 +181,20 @@ fn refused(answer: &Answer, method: &str, status: u16, detail: &str, what: &str)
 }
 
 #[tokio::test]
+async fn who_scrapes_may_do_nothing_else() {
+    let stage = stage(&[("scraper", "prometheus", &["metrics:read"])]);
+    assert_eq!(ask(&stage, "GET", "/metrics", Some("scraper")).await.status, StatusCode::OK);
+    for path in ["/queue/stats", "/queue/jobs", "/agents", "/agents/echo/runs", "/sessions"] {
+        assert_eq!(ask(&stage, "GET", path, Some("scraper")).await.status, StatusCode::FORBIDDEN, "{path}");
+    }
+    assert_eq!(ask(&stage, "POST", "/agents/echo/runs", Some("scraper")).await.status, StatusCode::FORBIDDEN);
+    refused(&ask(&stage, "GET", "/metrics", None).await, "GET", 401, "Authorization header required", "nobody");
+    let answer = ask(&stage, "GET", "/metrics", Some(&Who::Ann.key())).await;
+    refused(&answer, "GET", 403, "Insufficient permissions: the scope metrics:read is required", "a user");
+    assert_eq!(ask(&stage, "GET", "/metrics", Some(&Who::Operator.key())).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn the_queue_is_for_operators_and_shows_them_everybodys_runs() {
     let stage = stage(&[]);
     let accepted = submitted(&stage, Who::Ann, &[("session_id", "of-ann")]).await.json();

@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Key {
         /// What the key is called, and whose it is unless --user says so
         name: String,
-        /// What it allows: agents:read, agents:run, agents:AGENT:run, sessions:read, sessions:delete, agent_os:admin
+        /// What it allows: agents:read, agents:run, agents:AGENT:run, sessions:read, sessions:delete, metrics:read, agent_os:admin
         #[arg(long, required = true)]
         scope: Vec<String>,
         /// The user that it speaks for
