@@ -24,8 +24,8 @@ async fn becomes(http: &Http, instance: usize, carrier: &str, status: &str) -> V
 }
 
 async fn endless(http: &Http) -> String {
-    // Its harness is under way, so that only the wish to cancel is waited for.
-    http.stream(Submit::message("tick 6000 0.05").field("session_id", unique("s")), Some(3)).await.run_id()
+    // Its harness is under way and has said all that it will: a holder that appends would meet the wish in the log.
+    http.stream(Submit::message("tick 1 6000").field("session_id", unique("s")), Some(2)).await.run_id()
 }
 
 /// From the answer to the end.
