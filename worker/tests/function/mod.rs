@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use adapters::memory::Memory;
 use adapters::signals::Hub;
-use adapters::{Accepted, ClaimRequest, Driver, Intake, Ring, Submission};
+use adapters::{Accepted, ClaimRequest, Driver, Intake, Ring, Signal, Signals, Submission};
 use async_trait::async_trait;
 use runs::agents::parse;
 use runs::{Input, Seen, Submitted};
@@ -98,22 +98,23 @@ impl Ring for Bell {
 struct Stage {
     memory: Arc<Memory>,
     bell: Arc<Bell>,
+    signals: Arc<Hub>,
     worker: Arc<Worker>,
 }
 
 impl Stage {
     fn new() -> Stage {
-        let (memory, bell) = (Arc::new(Memory::new()), Arc::new(Bell::default()));
+        let (memory, bell, signals) = (Arc::new(Memory::new()), Arc::new(Bell::default()), Arc::new(Hub::poll()));
         let parts = Parts {
             driver: memory.clone(),
-            signals: Arc::new(Hub::poll()),
+            signals: signals.clone(),
             ring: bell.clone(),
             sandboxes: vec![Arc::new(Unmakeable)],
             checkpoints: Arc::new(Unmakeable),
             metrics: Arc::default(),
             options: Options::default(),
         };
-        Stage { memory, bell, worker: Worker::new(parts) }
+        Stage { memory, bell, signals, worker: Worker::new(parts) }
     }
 
     /// A run whose harness may take so many seconds.
@@ -167,6 +168,22 @@ async fn a_ring_drives_all_of_its_session_and_nothing_else() {
     assert!(stage.ring(first.session, Time::UNKNOWN).await.is_empty());
     assert_eq!((stage.kinds(&first).await, stage.kinds(&second).await), (ENDED.to_vec(), ENDED.to_vec()));
     assert_eq!(stage.kinds(&other).await, ["run.submitted"]);
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_is_told_as_far_as_the_log_has_it() {
+    let stage = Stage::new();
+    let run = stage.accept("s", 10).await;
+    let mut heard = stage.signals.subscribe();
+    stage.ring(run.session, Time::UNKNOWN).await;
+    let next = stage.memory.events(run.run_id, 0, 100).await.unwrap().last().map(runs::Recorded::next_index);
+    let mut told = None;
+    while let Ok(signal) = heard.try_recv() {
+        if let Signal::Advanced(advance) = signal {
+            told = advance.next;
+        }
+    }
+    assert!(next == Some(1) && told == next, "{told:?} of {next:?}");
 }
 
 #[tokio::test]
