@@ -20,6 +20,10 @@ use crate::app::{App, routes};
 /// Before the next connection is taken, where the system had nothing left for this one.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// What a connection gathers before it waits for its peer, and the longest head of a request. The usual 400 KiB are several chunks of a stream for each
+/// viewer that stopped reading.
+const HELD: usize = 64 * 1024;
+
 /// HTTP/1 by itself: where the version is guessed by the first bytes, each connection keeps a buffer of twice the size for as long as it lives, and viewers
 /// are many connections that live long.
 pub(crate) async fn serve(listener: TcpListener, parts: Parts, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
@@ -56,7 +60,7 @@ async fn connection(stream: TcpStream, router: Router, app: Arc<App>) {
         tracing::warn!(error = &error as &dyn std::error::Error, "api.socket: a connection has no time limit");
     }
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(app.options.head_limit);
+    http.timer(TokioTimer::new()).header_read_timeout(app.options.head_limit).max_buf_size(HELD);
     let mut serving = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
     // A peer that breaks off is its own business.
     tokio::select! {

@@ -211,3 +211,14 @@ async fn who_is_not_known_and_writes_before_reading_hears_so_too() {
     client.write_all(&body).await.unwrap();
     assert!(read_to_end(&mut client, LIMIT).await.starts_with("HTTP/1.1 401"));
 }
+
+#[tokio::test]
+async fn a_connection_gathers_no_more_than_a_little_in_either_direction() {
+    let stage = Stage::new();
+    let server = serve(&stage).await;
+    for (length, status) in [(32 * 1024, "200"), (300 * 1024, "431")] {
+        let mut client = ask(server.address, &format!("GET /health HTTP/1.1\r\nhost: x\r\nx-long: {}\r\n\r\n", "x".repeat(length))).await;
+        let answer = read_to(&mut client, "\r\n\r\n").await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+    }
+}
