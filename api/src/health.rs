@@ -8,6 +8,7 @@ use axum::extract;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -86,7 +87,9 @@ struct Postgres {
     responses((status = 200, description = "It can", body = Health), (status = 503, description = "Postgres does not answer", body = Health))
 )]
 pub(crate) async fn health(extract::State(app): extract::State<Arc<App>>) -> Response {
-    let (code, detail, status, postgres) = match app.reader.health().await {
+    let asked = timeout(app.options.probe_limit, app.reader.health()).await;
+    let answer = asked.unwrap_or_else(|_| Err(LogError::Unreachable("no answer in time".into())));
+    let (code, detail, status, postgres) = match answer {
         Ok(health) => (StatusCode::OK, None, "ok", Postgres { status: "ok", schema: Some(health.schema) }),
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "api.health: Postgres does not answer");

@@ -71,6 +71,8 @@ pub struct Options {
     pub keepalive: Duration,
     /// A viewer that hears nothing of its run for so long looks whether it is still there.
     pub silence: Duration,
+    /// `/health` and `/metrics` wait so long for the log: who asks them has little time, and wants to know just when it does not answer.
+    pub probe_limit: Duration,
     /// A connection on which no request's head comes in for so long is closed, also between requests.
     pub head_limit: Duration,
     /// A connection whose peer takes nothing for so long is dropped.
@@ -108,6 +110,8 @@ impl Default for Options {
             floor: Duration::from_secs(1),
             keepalive: Duration::from_secs(15),
             silence: Duration::from_secs(15),
+            // As long as a statement waits for a connection: a log that is only busy is not away.
+            probe_limit: Duration::from_secs(5),
             // More than what stands before a server keeps idle connections for: closed by both at once, one is in use.
             head_limit: Duration::from_secs(75),
             stalled_limit: Duration::from_secs(60),

@@ -6,6 +6,7 @@ use adapters::metrics::OPEN_METRICS;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use tokio::time::timeout;
 
 use crate::app::App;
 use crate::respond::Refusal;
@@ -25,6 +26,6 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Ref
     if app.options.is_function {
         return Err(Refusal::NotFound);
     }
-    let unended = app.reader.unended().await.ok();
+    let unended = timeout(app.options.probe_limit, app.reader.unended()).await.ok().and_then(Result::ok);
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], app.metrics.text(unended)).into_response())
 }

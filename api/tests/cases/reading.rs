@@ -1,11 +1,15 @@
 //! Runs, sessions, agents and events as they are read, cancelled and erased.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use adapters::{Signal, Signals};
+use api::Options;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use serde_json::{Value, json};
 
-use crate::kit::{Stage, form};
+use crate::kit::{LIMIT, Stage, form};
 
 fn post(path: &str) -> Request<Body> {
     Request::post(path).body(Body::empty()).unwrap()
@@ -196,4 +200,14 @@ async fn agents_are_listed_and_read() {
 async fn health_says_that_the_log_answers() {
     let answer = Stage::new().get("/health").await;
     assert_eq!((answer.status, &answer.json()["status"], &answer.json()["postgres"]["status"]), (StatusCode::OK, &json!("ok"), &json!("ok")));
+}
+
+#[tokio::test]
+async fn health_and_metrics_do_not_wait_for_a_log_that_says_nothing() {
+    let stage = Stage::with(Options { probe_limit: Duration::from_millis(50), ..Options::default() });
+    stage.reader.silent.store(true, Ordering::SeqCst);
+    let health = tokio::time::timeout(LIMIT, stage.get("/health")).await.expect("an answer");
+    assert_eq!((health.status, &health.json()["postgres"]["status"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("unreachable")));
+    let metrics = tokio::time::timeout(LIMIT, stage.get("/metrics")).await.expect("an answer");
+    assert_eq!(metrics.status, StatusCode::OK);
 }
