@@ -100,10 +100,14 @@ impl Identity {
         let _ = write!(out, "{},\"created_at\":{},\"event_index\":{index},{fields}", self.prefix, at.div_euclid(1000));
     }
 
-    /// The frames of these events from index `from` on. `None` where there are none.
+    /// The frames of these events from index `from` on, up to the first hole between them: whoever asks for what is behind it finds that it is missing.
+    /// `None` where there are none.
     pub(crate) fn chunk<'a>(&self, events: impl IntoIterator<Item = &'a Recorded>, from: u32) -> Option<Chunk> {
         let (mut text, mut first, mut next, mut terminal) = (String::new(), None, from, false);
         for recorded in events {
+            if first.is_some() && recorded.first_index > next {
+                break;
+            }
             for (index, frame) in frame::indexed(recorded).filter(|(index, _)| *index >= from) {
                 let _ = write!(text, "id: {index}\nevent: {}\ndata: ", frame.name());
                 self.json(&mut text, recorded.at, index, &frame);
@@ -144,5 +148,25 @@ mod tests {
             let written: serde_json::Value = serde_json::from_str(&text).expect("JSON");
             assert_eq!(written, serde_json::to_value(described).expect("JSON"));
         }
+    }
+
+    #[test]
+    fn a_chunk_ends_before_a_hole() {
+        let identity = Identity::new(Uuid::nil(), "s", "a");
+        let said = |first_index, frames| Recorded {
+            seq: first_index,
+            first_index,
+            at: 0,
+            event: ::runs::Event::Output(::runs::Output {
+                frames: vec![Frame::content("x".into()); frames],
+                journal: 0,
+                parser: serde_json::Value::Null,
+            }),
+        };
+        let events = [said(3, 2), said(5, 1), said(9, 1)];
+        let chunk = identity.chunk(&events, 4).unwrap();
+        assert_eq!((chunk.first, chunk.next), (4, 6));
+        let chunk = identity.chunk(&events[2..], chunk.next).unwrap();
+        assert_eq!((chunk.first, chunk.next), (9, 10), "it says what is missing");
     }
 }
