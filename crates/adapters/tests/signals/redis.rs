@@ -35,6 +35,7 @@ on_both!(
     a_key_that_is_no_stream_costs_its_own_run_and_no_other,
     a_user_that_may_only_use_the_prefix_is_enough,
     a_server_that_takes_no_writes_is_noticed_and_comes_back,
+    a_wish_to_follow_that_meets_a_broken_connection_is_not_lost,
 );
 
 async fn hub(url: &str) -> Hub {
@@ -199,5 +200,30 @@ async fn a_server_that_takes_no_writes_is_noticed_and_comes_back(server: Redis) 
         assert!(!here.carried().borrow().up, "{breaks:?}");
         server.ask(mends).await;
         becomes(&here, true).await;
+    }
+}
+
+async fn a_wish_to_follow_that_meets_a_broken_connection_is_not_lost(server: Redis) {
+    // Those that write, by what they asked last.
+    let writers = async || -> Vec<String> {
+        let clients = server.ask(&["CLIENT", "LIST"]).await;
+        let writing = clients.lines().filter(|line| line.contains("cmd=pexpire")).filter_map(|line| line.split_once("id=")?.1.split(' ').next());
+        writing.map(str::to_owned).collect()
+    };
+    let here = hub(&server.url()).await;
+    let ours = writers().await;
+    let there = hub(&server.url()).await;
+    for _ in 0..5 {
+        let run = Uuid::now_v7();
+        here.send(Signal::up_to(run, 1));
+        here.settle(LIMIT).await;
+        let mut heard = there.subscribe();
+        for id in writers().await.iter().filter(|id| !ours.contains(id)) {
+            server.ask(&["CLIENT", "KILL", "ID", id]).await;
+        }
+        let since = Instant::now();
+        let _following = there.follow_run(run, 0);
+        hears(&mut heard, advance_of(run)).await;
+        assert!(since.elapsed() < Duration::from_millis(1000), "heard after {:?}", since.elapsed());
     }
 }
