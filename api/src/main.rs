@@ -38,7 +38,7 @@ async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
         None => Arc::new(NoRing),
     };
     let (url, deployment) = (&config.database.url, log.health().await?.deployment);
-    let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, Duration::ZERO)?;
+    let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, Duration::ZERO).await?;
     let (reader, intake) = (log.clone(), log.clone());
     let parts = Parts { intake, reader, queue: log, signals, ring, agents, auth, metrics: Arc::default(), options: config.options };
     let Some(address) = config.listen else { return function::serve(parts).await };

@@ -30,7 +30,7 @@ async fn work() -> Result<(), Box<dyn Error + Send + Sync>> {
     let log = postgres::ready(&config.database, &config.schema, config.settings.turns + 8).await?;
     let deployment = log.health().await?.deployment;
     config.belong(deployment)?;
-    let signals = program::signals(&config.carrying, &log, &config.database.url, &config.schema, deployment, config.settings.lease)?;
+    let signals = program::signals(&config.carrying, &log, &config.database.url, &config.schema, deployment, config.settings.lease).await?;
     let ring: Arc<dyn Ring> = match &config.queue {
         Some(url) => Arc::new(Sqs::connect(url, if config.is_function { Sending::Awaited } else { Sending::Behind }).await),
         None => Arc::new(NoRing),

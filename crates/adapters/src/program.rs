@@ -12,6 +12,7 @@ use tracing::warn;
 use tracing_subscriber::EnvFilter;
 use uuid::Uuid;
 
+use crate::LogError;
 use crate::config::Carrying;
 use crate::postgres::{self, Postgres};
 use crate::redis;
@@ -49,20 +50,33 @@ pub fn told_to_stop() -> io::Result<impl Future<Output = ()> + Send + 'static> {
 /// What is kept of a run for at least so long after the last word of it.
 const KEPT: Duration = Duration::from_secs(60);
 
+#[derive(Debug, thiserror::Error)]
+pub enum Unsignalled {
+    #[error(transparent)]
+    Url(#[from] redis::BadUrl),
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// Of the log's deployment, for a carrier that others can write to as well.
+pub async fn seal(log: &Postgres) -> Result<redis::Seal, LogError> {
+    Ok(redis::Seal::new(log.secret().await?.as_deref()))
+}
+
 /// The process's hub. `url` and `schema` are the log's; `lease` is how long a worker may be silent.
-pub fn signals(
+pub async fn signals(
     carrying: &Carrying,
     log: &Arc<Postgres>,
     url: &str,
     schema: &str,
     deployment: Uuid,
     lease: Duration,
-) -> Result<Arc<dyn Signals>, redis::BadUrl> {
+) -> Result<Arc<dyn Signals>, Unsignalled> {
     let hub = match carrying {
         Carrying::Redis { url, prefix } => {
             let prefix = prefix.clone().unwrap_or_else(|| redis::prefix_of(deployment));
             tracing::info!(prefix, "signals between processes go through Redis");
-            redis::connect(url, &prefix, KEPT.max(2 * lease))?
+            redis::connect(url, &prefix, KEPT.max(2 * lease), seal(log).await?)?
         }
         Carrying::Listen => postgres::listen(url, schema, Arc::clone(log)),
         Carrying::Poll => Hub::poll(),

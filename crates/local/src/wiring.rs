@@ -76,7 +76,7 @@ pub(crate) async fn open(url: &str, owner_url: &str, config: &Config, metrics: A
         None => Arc::new(NoRing),
     };
     let deployment = log.health().await.map_err(unfit)?.deployment;
-    let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, config.worker.lease);
+    let signals = program::signals(&config.carrying, &log, url, &config.schema, deployment, config.worker.lease).await;
     let signals = signals.map_err(|cause| Fault::Signals(chain(&cause)))?;
     Ok(Log { intake: log.clone(), reader: log.clone(), queue: log.clone(), driver: log, signals, ring, metrics })
 }

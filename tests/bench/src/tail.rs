@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use adapters::postgres::{Postgres, connect, listen};
+use adapters::program::seal;
 use adapters::redis::{connect as carry_by_redis, prefix_of};
 use adapters::signals::Hub;
 use adapters::{Driver, Reader, Signal, Signals};
@@ -37,7 +38,10 @@ pub(crate) async fn run() {
         let log = connect(&url, "sandlog", 8).await.expect("the log");
         let deployment_id = log.health().await.expect("the log").deployment;
         let hub = match &deployment.redis {
-            Some(server) => carry_by_redis(&server.url(), &prefix_of(deployment_id), Duration::from_secs(60)).expect("a URL"),
+            Some(server) => {
+                let seal = seal(&log).await.expect("the log");
+                carry_by_redis(&server.url(), &prefix_of(deployment_id), Duration::from_secs(60), seal).expect("a URL")
+            }
             None if name == "listen" => listen(&url, "sandlog", Arc::clone(&log)),
             None => Hub::poll(),
         };

@@ -6,10 +6,12 @@ use super::fit::in_the_way;
 use super::schema::{Sql, checked};
 use crate::LogError;
 
-/// What this build needs.
-pub const VERSION: u32 = 2;
+/// What a migration makes.
+pub const VERSION: u32 = 3;
+/// What this build needs at least: it runs on the schema of the release before.
+pub(super) const NEEDED: u32 = 2;
 
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     include_str!("migrations/0001_event_log/01_tables.sql"),
     include_str!("migrations/0001_event_log/02_ids.sql"),
     include_str!("migrations/0001_event_log/03_submit_1.sql"),
@@ -22,6 +24,7 @@ const FILES: [&str; 12] = [
     include_str!("migrations/0002_admission/01_counts.sql"),
     include_str!("migrations/0002_admission/02_submit_2.sql"),
     include_str!("migrations/0002_admission/03_requeue_1.sql"),
+    include_str!("migrations/0003_seal/01_secret.sql"),
 ];
 const GRANTS: &str = include_str!("migrations/grants.sql");
 

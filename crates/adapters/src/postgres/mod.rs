@@ -22,6 +22,7 @@ use crate::{Health, LogError, Reader};
 use address::Address;
 pub use address::{place, user};
 pub use listen::listen;
+use migrate::NEEDED;
 pub use migrate::{VERSION, migrate};
 use schema::Sql;
 
@@ -43,8 +44,8 @@ pub struct Postgres {
 pub async fn connect(url: &str, schema: &str, pool: usize) -> Result<Arc<Postgres>, LogError> {
     let postgres = Postgres { pool: make_pool(url, pool)?, sql: Sql::new(schema)?, limit: LIMIT };
     let Health { schema: version, .. } = postgres.health().await?;
-    if version < VERSION {
-        return Err(LogError::Missing(format!("schema {schema} is at version {version}, this build needs {VERSION}: migrate it")));
+    if version < NEEDED {
+        return Err(LogError::Missing(format!("schema {schema} is at version {version}, this build needs {NEEDED}: migrate it")));
     }
     postgres.inspect().await?;
     Ok(Arc::new(postgres))

@@ -5,8 +5,9 @@ use runs::Recorded;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::Postgres;
+use super::migrate::NEEDED;
 use super::row::{self, get, recorded, unsigned};
-use super::{Postgres, VERSION};
 use crate::{Cursor, Health, LogError, PAGE_BYTES, Page, Reader, RunPage, RunRow, RunsQuery, Scope, SessionRow, Unended};
 
 /// Cuts a list that was read one longer than asked to a page.
@@ -22,6 +23,11 @@ fn signed(n: u32) -> i32 {
 }
 
 impl Postgres {
+    /// Of the deployment: for who carries signals. A schema of the release before has none.
+    pub(crate) async fn secret(&self) -> Result<Option<String>, LogError> {
+        self.read(&self.sql.secret, &[]).await?.first().map_or(Ok(None), |row| get(row, 0))
+    }
+
     async fn run_rows(&self, run: Option<Uuid>, query: &RunsQuery<'_>, scope: Scope<'_>) -> Result<RunPage, LogError> {
         let (scoped, user) = (scope.is_some(), scope.flatten());
         let rows = self
@@ -120,7 +126,7 @@ impl Reader for Postgres {
         }
         match get::<Option<i32>>(row, 0)? {
             Some(_) => Ok(Health { schema: unsigned(row, 0)?, deployment: get(row, 2)? }),
-            None => Err(LogError::Missing(format!("the schema is empty, this build needs version {VERSION}: migrate it"))),
+            None => Err(LogError::Missing(format!("the schema is empty, this build needs version {NEEDED}: migrate it"))),
         }
     }
 

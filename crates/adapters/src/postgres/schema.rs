@@ -29,7 +29,27 @@ macro_rules! statements {
         }
     };
 }
-statements!(append, attachments, ended, erasures, events, fit, forget, frames, health, job, jobs, ready, runs, sessions, stats, tail, tip, unended);
+statements!(
+    append,
+    attachments,
+    ended,
+    erasures,
+    events,
+    fit,
+    forget,
+    frames,
+    health,
+    job,
+    jobs,
+    ready,
+    runs,
+    secret,
+    sessions,
+    stats,
+    tail,
+    tip,
+    unended
+);
 
 impl Sql {
     /// The schema's name, for people.

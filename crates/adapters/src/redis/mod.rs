@@ -6,6 +6,7 @@
 mod entry;
 mod keys;
 mod reader;
+mod seal;
 mod writer;
 
 use std::io;
@@ -20,6 +21,7 @@ use uuid::Uuid;
 use crate::signals::{Ends, Hub, Switch};
 use keys::Keys;
 use reader::Reader;
+pub use seal::Seal;
 use writer::Writer;
 
 /// How long a read waits for news. Its end shows that Redis answers, so this is also how soon a dead connection is noticed.
@@ -40,16 +42,25 @@ pub fn prefix_of(deployment: Uuid) -> String {
 }
 
 /// Nothing is asked of Redis here: a process starts, and works, without it. `keep` is how long the keys of a run live without word of it.
-pub fn connect(url: &str, prefix: &str, keep: Duration) -> Result<Hub, BadUrl> {
-    let client = Client::open(url).map_err(BadUrl)?;
-    let keys = Keys::new(prefix);
+pub fn connect(url: &str, prefix: &str, keep: Duration, seal: Seal) -> Result<Hub, BadUrl> {
+    let (client, keys) = (Client::open(url).map_err(BadUrl)?, Keys::new(prefix));
+    let server = Server { client, keys, seal, instance: Uuid::new_v4() };
     Ok(Hub::with("redis", |ends, tasks| {
-        let (Ends { heard, topics, outbox, switch }, instance) = (ends, Uuid::new_v4());
+        let Ends { heard, topics, outbox, switch } = ends;
         let both = Arc::new(Both { switch, reads: AtomicBool::new(false), writes: AtomicBool::new(false) });
-        let reader = Reader::new(client.clone(), keys.clone(), heard, Arc::clone(&topics), Arc::clone(&both), instance);
-        tasks.spawn(reader.run());
-        tasks.spawn(Writer::new(client, keys, outbox, topics, both, keep, instance).run());
+        tasks.spawn(Reader::new(server.clone(), heard, Arc::clone(&topics), Arc::clone(&both)).run());
+        tasks.spawn(Writer::new(server, outbox, topics, both, keep).run());
     }))
+}
+
+/// What both connections go to, and what they say there.
+#[derive(Clone)]
+struct Server {
+    client: Client,
+    keys: Keys,
+    seal: Seal,
+    /// This process.
+    instance: Uuid,
 }
 
 /// Up as long as both connections are.

@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::streams::{StreamId, StreamReadReply};
-use redis::{Client, Pipeline, RedisError, RedisResult, Value, cmd};
+use redis::{Pipeline, RedisError, RedisResult, Value, cmd};
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
-use uuid::Uuid;
 
-use super::keys::Keys;
-use super::{BLOCK, Both, FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, Side, entry, open};
+use super::{BLOCK, Both, FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, Server, Side, entry, open};
 use crate::signals::{Followed, Signal, Topic, Topics};
 
 /// Entries of a stream in one answer.
@@ -24,8 +22,7 @@ const START: &str = "0-0";
 const AGAIN: Duration = Duration::from_secs(10);
 
 pub(super) struct Reader {
-    client: Client,
-    keys: Keys,
+    server: Server,
     heard: broadcast::Sender<Signal>,
     topics: Arc<Topics>,
     both: Arc<Both>,
@@ -38,9 +35,9 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(client: Client, keys: Keys, heard: broadcast::Sender<Signal>, topics: Arc<Topics>, both: Arc<Both>, instance: Uuid) -> Self {
-        let nudge = keys.nudge(instance);
-        Self { client, keys, heard, topics, both, read: HashMap::new(), nudge, nudged: START.into(), spoiled: HashMap::new() }
+    pub(super) fn new(server: Server, heard: broadcast::Sender<Signal>, topics: Arc<Topics>, both: Arc<Both>) -> Self {
+        let nudge = server.keys.nudge(server.instance);
+        Self { server, heard, topics, both, read: HashMap::new(), nudge, nudged: START.into(), spoiled: HashMap::new() }
     }
 
     pub(super) async fn run(mut self) {
@@ -56,7 +53,7 @@ impl Reader {
     }
 
     async fn session(&mut self) -> RedisResult<Infallible> {
-        let mut connection = open(&self.client, BLOCK + PATIENCE).await?;
+        let mut connection = open(&self.server.client, BLOCK + PATIENCE).await?;
         // The first answer comes at once: it says whether reading works.
         let mut block = Duration::from_millis(1);
         loop {
@@ -73,7 +70,7 @@ impl Reader {
                 let Some(last) = stream.ids.last().map(|last| last.id.clone()) else { continue };
                 if stream.key == self.nudge {
                     self.nudged = last;
-                } else if let Some(topic) = self.keys.topic(&stream.key) {
+                } else if let Some(topic) = self.server.keys.topic(&stream.key) {
                     self.hear(topic, stream.ids);
                     self.read.entry(topic).and_modify(|(_, place)| *place = last);
                 }
@@ -98,7 +95,7 @@ impl Reader {
     fn streams(&mut self) -> Vec<(String, String)> {
         let now = Instant::now();
         self.spoiled.retain(|_, until| *until > now);
-        let followed = self.read.iter().map(|(topic, (_, place))| (self.keys.of(*topic), place.clone()));
+        let followed = self.read.iter().map(|(topic, (_, place))| (self.server.keys.of(*topic), place.clone()));
         let all = std::iter::once((self.nudge.clone(), self.nudged.clone())).chain(followed);
         all.filter(|(key, _)| !self.spoiled.contains_key(key)).collect()
     }
@@ -138,7 +135,7 @@ impl Reader {
         // Nobody listening is fine.
         let say = |signal| drop(self.heard.send(signal));
         match topic {
-            Topic::Run(run_id) => entries.iter().for_each(|one| say(Signal::Advanced(entry::read(run_id, &one.id, &one.map)))),
+            Topic::Run(run_id) => entries.iter().for_each(|one| say(Signal::Advanced(entry::read(&self.server.seal, run_id, &one.id, &one.map)))),
             Topic::Cancel(run_id) => say(Signal::Cancel(run_id)),
             Topic::Work => say(Signal::Work),
         }

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Client, Pipeline, RedisResult, Value};
+use redis::{Pipeline, RedisResult, Value};
 use tokio::time::{Instant, sleep_until, timeout};
-use uuid::Uuid;
 
-use super::keys::Keys;
-use super::{Both, FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, Side, entry, late, open};
+use super::{Both, FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, Server, Side, entry, late, open};
 use crate::signals::{Batch, Outbox, Topic, Topics};
 
 /// What is kept of a run's stream, about: viewers that are further behind read the log.
@@ -21,8 +19,7 @@ const PROBE: Duration = Duration::from_secs(2);
 const CLOSED: [&str; 7] = ["NOPERM", "NOAUTH", "OOM", "READONLY", "MISCONF", "NOREPLICAS", "MOVED"];
 
 pub(super) struct Writer {
-    client: Client,
-    keys: Keys,
+    server: Server,
     outbox: Outbox,
     topics: Arc<Topics>,
     both: Arc<Both>,
@@ -37,9 +34,9 @@ struct Retry {
 }
 
 impl Writer {
-    pub(super) fn new(client: Client, keys: Keys, outbox: Outbox, topics: Arc<Topics>, both: Arc<Both>, keep: Duration, instance: Uuid) -> Self {
-        let nudge = keys.nudge(instance);
-        Self { client, keys, outbox, topics, both, keep, nudge }
+    pub(super) fn new(server: Server, outbox: Outbox, topics: Arc<Topics>, both: Arc<Both>, keep: Duration) -> Self {
+        let nudge = server.keys.nudge(server.instance);
+        Self { server, outbox, topics, both, keep, nudge }
     }
 
     pub(super) async fn run(mut self) {
@@ -82,7 +79,7 @@ impl Writer {
             if Instant::now() < retry.at {
                 return Ok(());
             }
-            *connection = Some(open(&self.client, PATIENCE).await?);
+            *connection = Some(open(&self.server.client, PATIENCE).await?);
             nudges = true;
         }
         let pipeline = self.pipeline(batch, nudges);
@@ -106,23 +103,26 @@ impl Writer {
         let mut touched = BTreeSet::new();
         for advance in &batch.advances {
             let Some(id) = entry::id(advance) else { continue };
-            let key = self.keys.of(Topic::Run(advance.run_id));
-            let event = advance.event.as_deref().map(entry::write).unwrap_or_default();
-            pipeline.cmd("XADD").arg(&key).arg("MAXLEN").arg("~").arg(KEPT).arg(id).arg(entry::EVENT).arg(event);
+            let key = self.server.keys.of(Topic::Run(advance.run_id));
+            pipeline.cmd("XADD").arg(&key).arg("MAXLEN").arg("~").arg(KEPT).arg(id);
+            for (name, value) in entry::fields(&self.server.seal, advance) {
+                pipeline.arg(name).arg(value);
+            }
             touched.insert(key);
         }
         let mut word = |key: String| {
             pipeline.cmd("XADD").arg(&key).arg("MAXLEN").arg("~").arg(1).arg("*").arg(entry::EVENT).arg("");
             touched.insert(key);
         };
-        batch.cancels.iter().for_each(|run_id| word(self.keys.of(Topic::Cancel(*run_id))));
+        batch.cancels.iter().for_each(|run_id| word(self.server.keys.of(Topic::Cancel(*run_id))));
         if batch.work {
-            word(self.keys.of(Topic::Work));
+            word(self.server.keys.of(Topic::Work));
         }
         if nudges {
             word(self.nudge.clone());
         }
-        touched.extend(batch.renewed.iter().flat_map(|run_id| [self.keys.of(Topic::Run(*run_id)), self.keys.of(Topic::Cancel(*run_id))]));
+        touched
+            .extend(batch.renewed.iter().flat_map(|run_id| [self.server.keys.of(Topic::Run(*run_id)), self.server.keys.of(Topic::Cancel(*run_id))]));
         for key in touched {
             pipeline.cmd("PEXPIRE").arg(key).arg(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
         }

@@ -19,6 +19,9 @@ async fn of_submission(log: &impl Intake, submission: Submission) -> Option<LogE
     }
 }
 
+/// What a schema of the release before has not, and this build can do without.
+const DISPENSABLE: (&str, &str) = ("deployment", "secret");
+
 /// Every table has what the query asks for, in a fresh schema; and the query asks for every column and key that a fresh schema has.
 #[tokio::test]
 async fn a_fresh_schema_fits_and_nothing_of_it_is_left_out() {
@@ -34,6 +37,9 @@ async fn a_fresh_schema_fits_and_nothing_of_it_is_left_out() {
     assert!(rows.len() > 60);
     for row in rows {
         let (table, column, kind): (String, String, String) = (row.get(0), row.get(1), row.get(2));
+        if (table.as_str(), column.as_str()) == DISPENSABLE {
+            continue;
+        }
         let at = text.find(&format!("('{table}', '")).unwrap_or_else(|| panic!("{table} is not asked for"));
         let kind = kind.strip_prefix('_').map_or_else(|| kind.clone(), |of| format!("{of}[]"));
         let asked = text[at..].split("'{").next().unwrap_or_default();

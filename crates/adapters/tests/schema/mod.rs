@@ -6,6 +6,7 @@ mod fit;
 use std::sync::Arc;
 
 use adapters::postgres::{VERSION, connect, migrate};
+use adapters::program::seal;
 use adapters::{LogError, Refused};
 use tokio_postgres::error::SqlState;
 
@@ -31,6 +32,22 @@ async fn migrating_twice_is_migrating_once() {
     assert_eq!(row(&log, run).await.submitted.input.message, "x");
     complete(&log).await;
     assert_eq!(log.health().await.expect("healthy").schema, VERSION);
+}
+
+/// A build that finds what the one before it made: nothing is believed of a carrier that others may write to, and all else goes on.
+#[tokio::test]
+async fn the_schema_of_the_release_before_is_enough() {
+    let schema = Schema::migrated().await;
+    let connected = async || connect(&schema.url, &schema.name, 4).await.expect("connected");
+    assert!(seal(&*connected().await).await.expect("read").is_there());
+    let before = "alter table {}.deployment drop column secret; delete from {}.migrations where version = 3";
+    schema.admin.batch_execute(&before.replace("{}", &schema.name)).await.expect("as it was");
+    let postgres = connected().await;
+    assert!(!seal(&postgres).await.expect("read").is_there());
+    let log: Arc<dyn Log> = postgres;
+    assert_eq!(log.health().await.expect("healthy").schema, 2);
+    accept(&log, "s", "x").await;
+    complete(&log).await;
 }
 
 #[tokio::test]

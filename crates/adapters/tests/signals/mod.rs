@@ -7,6 +7,7 @@ mod redis;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use adapters::redis::Seal;
 use adapters::signals::Hub;
 use adapters::{Advance, Signal, Signals, postgres};
 use async_trait::async_trait;
@@ -83,10 +84,15 @@ impl Carrier for Listen {
 
 struct InRedis(Redis);
 
+/// Of the deployment.
+fn seal() -> Seal {
+    Seal::new(Some("a secret of the log"))
+}
+
 #[async_trait]
 impl Carrier for InRedis {
     async fn hub(&self) -> Hub {
-        up(adapters::redis::connect(&self.0.url(), "ours:", KEEP).expect("a URL")).await
+        up(adapters::redis::connect(&self.0.url(), "ours:", KEEP, seal()).expect("a URL")).await
     }
 
     fn brings_events(&self) -> bool {
@@ -94,7 +100,7 @@ impl Carrier for InRedis {
     }
 
     async fn stranger(&self) -> Hub {
-        up(adapters::redis::connect(&self.0.url(), "theirs:", KEEP).expect("a URL")).await
+        up(adapters::redis::connect(&self.0.url(), "theirs:", KEEP, seal()).expect("a URL")).await
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use adapters::redis::Seal;
 use adapters::signals::Hub;
 use adapters::{Signal, Signals, redis};
 use e2e::link::{Link, Weather};
 use e2e::{Redis, eventually};
 use uuid::Uuid;
 
-use super::{KEEP, LIMIT, advance_of, becomes, hears, said, speak_again, up};
+use super::{KEEP, LIMIT, advance_of, becomes, hears, said, seal, speak_again, up};
 
 macro_rules! on_both {
     ($($case:ident),+ $(,)?) => {
@@ -35,11 +36,12 @@ on_both!(
     a_key_that_is_no_stream_costs_its_own_run_and_no_other,
     a_user_that_may_only_use_the_prefix_is_enough,
     a_server_that_takes_no_writes_is_noticed_and_comes_back,
+    an_event_that_is_not_of_the_log_is_a_reason_to_look_and_no_more,
     a_wish_to_follow_that_meets_a_broken_connection_is_not_lost,
 );
 
 async fn hub(url: &str) -> Hub {
-    up(redis::connect(url, "ours:", KEEP).expect("a URL")).await
+    up(redis::connect(url, "ours:", KEEP, seal()).expect("a URL")).await
 }
 
 async fn a_resume_index_is_a_position_in_the_stream(server: Redis) {
@@ -147,6 +149,19 @@ async fn garbage_in_a_stream_is_a_reason_to_look_and_no_more(server: Redis) {
     }
 }
 
+/// Whoever can write there: with another secret, with what one of ours wrote elsewhere, or with nothing.
+async fn an_event_that_is_not_of_the_log_is_a_reason_to_look_and_no_more(server: Redis) {
+    let (here, there, run) = (hub(&server.url()).await, hub(&server.url()).await, Uuid::now_v7());
+    let stranger = up(redis::connect(&server.url(), "ours:", KEEP, Seal::new(Some("another secret"))).expect("a URL")).await;
+    let without = up(redis::connect(&server.url(), "ours:", KEEP, Seal::default()).expect("a URL")).await;
+    let (mut heard, _following) = (there.subscribe(), there.follow_run(run, 0));
+    for (index, sender, is_believed) in [(0, &here, true), (1, &stranger, false), (2, &without, false), (3, &here, true)] {
+        sender.send(Signal::committed(run, said(index, &["x"])));
+        let advance = hears(&mut heard, advance_of(run)).await;
+        assert_eq!((advance.next, advance.event.is_some()), (Some(index + 1), is_believed));
+    }
+}
+
 async fn a_key_that_is_no_stream_costs_its_own_run_and_no_other(server: Redis) {
     let (here, there, run, other) = (hub(&server.url()).await, hub(&server.url()).await, Uuid::now_v7(), Uuid::now_v7());
     let mut heard = there.subscribe();
@@ -180,7 +195,7 @@ async fn a_user_that_may_only_use_the_prefix_is_enough(server: Redis) {
     let _following = there.follow_run(run, 0);
     here.send(Signal::up_to(run, 1));
     hears(&mut heard, advance_of(run)).await;
-    let wrong = redis::connect(&url.replace("secr", "xecr").replace("cret@", "xret@"), "ours:", KEEP).expect("a URL");
+    let wrong = redis::connect(&url.replace("secr", "xecr").replace("cret@", "xret@"), "ours:", KEEP, seal()).expect("a URL");
     eventually("it says why", LIMIT, || async { wrong.carried().borrow().why.clone().filter(|why| why != "not connected yet") }).await;
     assert!(!wrong.carried().borrow().up);
 }
