@@ -10,9 +10,9 @@ use super::{Feed, INDEX_END, Shared};
 use crate::render::{Chunk, Identity};
 
 /// A page from the log grows while its text is short and shrinks when it is long, so that what a viewer holds stays small.
-const FIRST_PAGE: u32 = 8;
+const FIRST_PAGE: u32 = 2;
 const LARGEST_PAGE: u32 = 64;
-const LONG: usize = 256 * 1024;
+const LONG: usize = 64 * 1024;
 const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 

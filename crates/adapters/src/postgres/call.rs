@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::Object;
+use deadpool_postgres::{Object, PoolError, TimeoutType, Timeouts};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
@@ -14,6 +14,13 @@ pub(super) type Arguments<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 
 /// How often a call that lost a deadlock is tried again.
 const DEADLOCKS: u32 = 10;
+
+/// Where all connections are taken.
+#[derive(Clone, Copy)]
+enum Turn {
+    InLine,
+    First,
+}
 
 /// What came of a call that did not answer rows.
 #[derive(Debug)]
@@ -35,9 +42,13 @@ impl From<CallError> for LogError {
 impl Postgres {
     /// One round trip, one statement, unnamed. A deadlock undid everything, so it is tried again.
     pub(super) async fn call(&self, statement: &str, arguments: Arguments<'_>) -> Result<Vec<Row>, CallError> {
+        self.call_by(Turn::InLine, statement, arguments).await
+    }
+
+    async fn call_by(&self, turn: Turn, statement: &str, arguments: Arguments<'_>) -> Result<Vec<Row>, CallError> {
         let mut tries = 0;
         loop {
-            let client = self.pool.get().await.map_err(|error| CallError::Log(LogError::Unreachable(Box::new(error))))?;
+            let client = self.client(turn).await.map_err(|error| CallError::Log(LogError::Unreachable(Box::new(error))))?;
             let Ok(answer) = tokio::time::timeout(self.limit, client.query_typed(statement, arguments)).await else {
                 // Whoever came next on this connection would wait behind it.
                 drop(Object::take(client));
@@ -62,9 +73,29 @@ impl Postgres {
 
     /// A read. A connection that died while it lay in the pool is not the log's being away: another one is tried, once.
     pub(super) async fn read(&self, statement: &str, arguments: Arguments<'_>) -> Result<Vec<Row>, LogError> {
-        match self.call(statement, arguments).await {
-            Err(CallError::Log(LogError::Unreachable(_))) => Ok(self.call(statement, arguments).await?),
+        self.read_by(Turn::InLine, statement, arguments).await
+    }
+
+    /// The same, before others: a crowd of viewers must neither cost leases nor look like a log that does not answer.
+    pub(super) async fn read_first(&self, statement: &str, arguments: Arguments<'_>) -> Result<Vec<Row>, LogError> {
+        self.read_by(Turn::First, statement, arguments).await
+    }
+
+    async fn read_by(&self, turn: Turn, statement: &str, arguments: Arguments<'_>) -> Result<Vec<Row>, LogError> {
+        match self.call_by(turn, statement, arguments).await {
+            Err(CallError::Log(LogError::Unreachable(_))) => Ok(self.call_by(turn, statement, arguments).await?),
             other => Ok(other?),
+        }
+    }
+
+    async fn client(&self, turn: Turn) -> Result<Object, PoolError> {
+        let now = Timeouts { wait: Some(Duration::ZERO), ..self.pool.timeouts() };
+        match turn {
+            Turn::InLine => self.pool.get().await,
+            Turn::First => match self.pool.timeout_get(&now).await {
+                Err(PoolError::Timeout(TimeoutType::Wait)) => self.aside.get().await,
+                got => got,
+            },
         }
     }
 }
@@ -107,12 +138,25 @@ mod tests {
     #[tokio::test]
     async fn a_statement_without_an_answer_is_given_up_and_its_connection_too() {
         let url = std::env::var("SANDLOG_TEST_DATABASE_URL").expect("SANDLOG_TEST_DATABASE_URL is not set: run through ./dev test");
-        let pool = super::super::make_pool(&url, 1).expect("a pool");
+        let pool = || super::super::make_pool(&url, 1).expect("a pool");
         let sql = super::super::Sql::new("sandlog").expect("a schema");
-        let postgres = Postgres { pool, sql, limit: Duration::from_millis(200) };
+        let postgres = Postgres { pool: pool(), aside: pool(), sql, limit: Duration::from_millis(200) };
         let slow = postgres.call("select pg_sleep(60)", &[]).await;
         assert!(matches!(slow, Err(CallError::Log(LogError::Unreachable(_)))), "{slow:?}");
         // The pool's only place is free for another connection.
         assert_eq!(postgres.call("select 1", &[]).await.expect("an answer").len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_crowd_does_not_keep_others_from_going_first() {
+        let url = std::env::var("SANDLOG_TEST_DATABASE_URL").expect("SANDLOG_TEST_DATABASE_URL is not set: run through ./dev test");
+        let pool = || super::super::make_pool(&url, 1).expect("a pool");
+        let sql = super::super::Sql::new("sandlog").expect("a schema");
+        let postgres = Postgres { pool: pool(), aside: pool(), sql, limit: Duration::from_secs(60) };
+        let backend = async || postgres.read_first("select pg_backend_pid()", &[]).await.expect("an answer")[0].get::<_, i32>(0);
+        let alone = backend().await;
+        assert_eq!((backend().await, postgres.aside.status().size), (alone, 0), "no second connection while there is room");
+        let _crowd = postgres.pool.get().await.expect("the only connection");
+        assert_ne!(backend().await, alone);
     }
 }

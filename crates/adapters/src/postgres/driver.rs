@@ -195,7 +195,7 @@ impl Driver for Postgres {
         let (ids, kinds, labels) = (column(|host| &host.host), column(|host| &host.kind), column(|host| &host.label));
         // Renewing twice is renewing once, so a dead pooled connection costs a second try.
         let rows = self
-            .read(
+            .read_first(
                 &self.sql.function("heartbeat_1", 6),
                 &[
                     (&sessions, Type::UUID_ARRAY),

@@ -36,13 +36,15 @@ const LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
 /// The ports on one pool.
 pub struct Postgres {
     pool: Pool,
+    /// Of one connection, which is made where all others are taken and something must not wait behind them.
+    aside: Pool,
     sql: Sql,
     limit: std::time::Duration,
 }
 
 /// Connects, and checks that the schema is there, can be written and is what this build needs: a process that could accept nothing does not start.
 pub async fn connect(url: &str, schema: &str, pool: usize) -> Result<Arc<Postgres>, LogError> {
-    let postgres = Postgres { pool: make_pool(url, pool)?, sql: Sql::new(schema)?, limit: LIMIT };
+    let postgres = Postgres { pool: make_pool(url, pool)?, aside: make_pool(url, 1)?, sql: Sql::new(schema)?, limit: LIMIT };
     let Health { schema: version, .. } = postgres.health().await?;
     if version < NEEDED {
         return Err(LogError::Missing(format!("schema {schema} is at version {version}, this build needs {NEEDED}: migrate it")));

@@ -119,7 +119,7 @@ impl Reader for Postgres {
     }
 
     async fn health(&self) -> Result<Health, LogError> {
-        let rows = self.read(&self.sql.health, &[]).await?;
+        let rows = self.read_first(&self.sql.health, &[]).await?;
         let row = rows.first().ok_or_else(|| LogError::Unreadable("no answer".into()))?;
         if get(row, 1)? {
             return Err(LogError::Missing("the server is read-only: a standby?".into()));
