@@ -9,8 +9,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{Feed, INDEX_END, Shared};
 use crate::render::{Chunk, Identity};
 
-/// A page from the log grows while its text is short and shrinks when it is long, so that what a viewer holds stays small.
-const FIRST_PAGE: u32 = 2;
+/// A page from the log grows while its text is short and shrinks when it is long, so that what a viewer holds stays small. Of two events at least: one
+/// that is not full then says that the end is near.
+const SMALLEST_PAGE: u32 = 2;
 const LARGEST_PAGE: u32 = 64;
 const LONG: usize = 64 * 1024;
 const PAUSE: Duration = Duration::from_millis(200);
@@ -56,7 +57,7 @@ impl View {
             shared,
             identity,
             next,
-            page: FIRST_PAGE,
+            page: SMALLEST_PAGE,
             near: false,
             feed: None,
             live: false,
@@ -168,7 +169,7 @@ impl View {
         let chunk = self.identity.chunk(&events, self.next);
         self.near = events.len() < self.page as usize;
         if let Some(chunk) = &chunk {
-            self.page = if chunk.text.len() > LONG { (self.page / 4).max(1) } else { (self.page * 2).min(LARGEST_PAGE) };
+            self.page = if chunk.text.len() > LONG { (self.page / 4).max(SMALLEST_PAGE) } else { (self.page * 2).min(LARGEST_PAGE) };
         }
         Ok(chunk)
     }
