@@ -10,7 +10,7 @@ use adapters::{Intake, Reader, Ring, Signal, Signals};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -33,6 +33,8 @@ pub(crate) struct App {
     pub(crate) auth: Arc<auth::Auth>,
     pub(crate) options: Options,
     pub(crate) tails: Tails,
+    /// What the log answered when it was last asked how it is.
+    pub(crate) found: Mutex<Option<health::Found>>,
     /// True once the process is to end: what waits or streams then comes to its end.
     pub(crate) closing: watch::Sender<bool>,
 }
@@ -43,7 +45,20 @@ impl App {
         let settings = Settings { tick: options.tick, floor: options.floor, ring_bytes: options.ring_bytes, silence: options.silence };
         metrics.hears(signals.carried());
         let tails = Tails::start(reader.clone(), signals.clone(), metrics.clone(), settings);
-        Self { intake, reader, signals, ring, queue, agents, metrics, auth, options, tails, closing: watch::Sender::new(false) }
+        Self {
+            intake,
+            reader,
+            signals,
+            ring,
+            queue,
+            agents,
+            metrics,
+            auth,
+            options,
+            tails,
+            found: Mutex::default(),
+            closing: watch::Sender::new(false),
+        }
     }
 
     /// Tells workers, in this process and elsewhere, that the session has work.

@@ -1,6 +1,7 @@
 //! `/health`: what answers and what does not. Only Postgres is needed; what carries signals, and the queue, cost time when they are away.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use adapters::{Carried, LogError, RingState};
 use axum::Json;
@@ -8,7 +9,7 @@ use axum::extract;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -46,7 +47,7 @@ struct State {
     status: &'static str,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Clone, Copy, Serialize, ToSchema)]
 struct Submissions {
     /// `ok` or `refused`.
     status: &'static str,
@@ -68,7 +69,7 @@ struct Carrier {
     reason: Option<String>,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Clone, Copy, Serialize, ToSchema)]
 struct Postgres {
     /// `ok`, `unreachable` or `unfit`.
     status: &'static str,
@@ -87,21 +88,12 @@ struct Postgres {
     responses((status = 200, description = "It can", body = Health), (status = 503, description = "Postgres does not answer", body = Health))
 )]
 pub(crate) async fn health(extract::State(app): extract::State<Arc<App>>) -> Response {
-    let asked = timeout(app.options.probe_limit, app.reader.health()).await;
-    let answer = asked.unwrap_or_else(|_| Err(LogError::Unreachable("no answer in time".into())));
-    let (code, detail, status, postgres) = match answer {
-        Ok(health) => (StatusCode::OK, None, "ok", Postgres { status: "ok", schema: Some(health.schema) }),
-        Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "api.health: Postgres does not answer");
-            let status = if matches!(error, LogError::Unreachable(_)) { "unreachable" } else { "unfit" };
-            let detail = Some(format!("Postgres is {status}"));
-            (StatusCode::SERVICE_UNAVAILABLE, detail, "unavailable", Postgres { status, schema: None })
-        }
+    let Found { postgres, submissions, .. } = find(&app).await;
+    let (code, detail, status) = match postgres.status {
+        "ok" => (StatusCode::OK, None, "ok"),
+        status => (StatusCode::SERVICE_UNAVAILABLE, Some(format!("Postgres is {status}")), "unavailable"),
     };
-    let submissions = match code {
-        StatusCode::OK => Some(submit::open(&app).await.into()),
-        _ => None,
-    };
+    let submissions = submissions.map(|(_, submissions)| submissions);
     let carried = app.signals.carried().borrow().clone();
     let redis = (carried.carrier == "redis").then_some(State { status: if carried.up { "ok" } else { "unreachable" } });
     let queue = app.ring.state().map(|state| State {
@@ -112,6 +104,48 @@ pub(crate) async fn health(extract::State(app): extract::State<Arc<App>>) -> Res
         },
     });
     (code, Json(Health { detail, status, postgres, submissions, redis, signals: carried.into(), queue })).into_response()
+}
+
+/// What the log answered.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    /// When it was asked.
+    at: Instant,
+    postgres: Postgres,
+    /// Asked less often, for it reads the catalogue.
+    submissions: Option<(Instant, Submissions)>,
+}
+
+/// How long it is believed that submissions are accepted, or not.
+const BELIEVED: Duration = Duration::from_secs(5);
+
+/// One question at a time, however many ask: whoever waits takes an answer to a question that was put after they came. Anybody may ask, so a crowd must cost
+/// no more than a monitor.
+async fn find(app: &App) -> Found {
+    let came = Instant::now();
+    let end = came + app.options.probe_limit;
+    let unreachable = Postgres { status: "unreachable", schema: None };
+    let Ok(mut found) = timeout_at(end, app.found.lock()).await else { return Found { at: came, postgres: unreachable, submissions: None } };
+    if let Some(found) = found.filter(|found| found.at >= came) {
+        return found;
+    }
+    let at = Instant::now();
+    let answer = timeout_at(end, app.reader.health()).await.unwrap_or_else(|_| Err(LogError::Unreachable("no answer in time".into())));
+    let postgres = match answer {
+        Ok(health) => Postgres { status: "ok", schema: Some(health.schema) },
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "api.health: Postgres does not answer");
+            if matches!(error, LogError::Unreachable(_)) { unreachable } else { Postgres { status: "unfit", ..unreachable } }
+        }
+    };
+    let believed = found.and_then(|found| found.submissions).filter(|(at, _)| at.elapsed() < BELIEVED);
+    let submissions = match believed {
+        _ if postgres.status != "ok" => None,
+        Some(believed) => Some(believed),
+        // Where that takes too long, nothing is said of it: the log did answer.
+        None => timeout_at(end, submit::open(app)).await.ok().map(|open| (at, open.into())),
+    };
+    *found.insert(Found { at, postgres, submissions })
 }
 
 /// Anybody may ask, so folders and tables are not named.

@@ -21,8 +21,8 @@ use crate::app::{App, routes};
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// What a connection gathers before it waits for its peer, and the longest head of a request. The usual 400 KiB are several chunks of a stream for each
-/// viewer that stopped reading.
-const HELD: usize = 64 * 1024;
+/// viewer that stopped reading. A request line of 64 KiB fits, and a longer one is refused as that.
+const HELD: usize = 72 * 1024;
 
 /// HTTP/1 by itself: where the version is guessed by the first bytes, each connection keeps a buffer of twice the size for as long as it lives, and viewers
 /// are many connections that live long.

@@ -1,7 +1,7 @@
 //! What schemathesis makes of the document: no request that it thinks of is answered by a 5xx, or by anything that the document does not say.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 

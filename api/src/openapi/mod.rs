@@ -45,7 +45,7 @@ const ABOUT: &str = "Sandboxed coding agents behind the run routes of Agno's Age
 A refusal is always JSON with `detail`, and leaves nothing behind. A parameter, field or option that is not described here is refused by name.
 `HEAD` is answered wherever `GET` is; another method that a route does not have is 405 with `Allow`, a path that is no route 404.
 
-What is not HTTP, or is beyond what a listener reads (a request line of 64 KiB, 100 headers), is answered by 400, 414 or 431 without a body, before
+What is not HTTP, or is beyond what a listener reads (a request line of 64 KiB, a head of 72 KiB, 100 headers), is answered by 400, 414 or 431 without a body, before
 any of this.";
 
 /// This document

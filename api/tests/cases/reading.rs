@@ -7,9 +7,10 @@ use adapters::{Signal, Signals};
 use api::Options;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::kit::{LIMIT, Stage, form};
+use crate::kit::{Broken, LIMIT, Stage, form};
 
 fn post(path: &str) -> Request<Body> {
     Request::post(path).body(Body::empty()).unwrap()
@@ -203,8 +204,24 @@ async fn health_says_that_the_log_answers() {
 }
 
 #[tokio::test]
+async fn a_crowd_that_asks_for_the_health_costs_the_log_little() {
+    let stage = Stage::new();
+    let answers = join_all((0..500).map(|_| stage.get("/health"))).await;
+    assert!(answers.iter().all(|answer| answer.status == StatusCode::OK));
+    let asked = stage.reader.healths.load(Ordering::SeqCst);
+    assert!((1..10).contains(&asked), "asked {asked} times");
+    // Who comes later gets no old answer.
+    stage.reader.down.store(true, Ordering::SeqCst);
+    assert_eq!(stage.get("/health").await.status, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
 async fn health_and_metrics_do_not_wait_for_a_log_that_says_nothing() {
     let stage = Stage::with(Options { probe_limit: Duration::from_millis(50), ..Options::default() });
+    // It answers, and does not say whether it would take a run.
+    *stage.gate.broken.lock().unwrap() = Some(Broken::Silent);
+    let health = tokio::time::timeout(LIMIT, stage.get("/health")).await.expect("an answer");
+    assert_eq!((health.status, health.json().get("submissions")), (StatusCode::OK, None));
     stage.reader.silent.store(true, Ordering::SeqCst);
     let health = tokio::time::timeout(LIMIT, stage.get("/health")).await.expect("an answer");
     assert_eq!((health.status, &health.json()["postgres"]["status"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("unreachable")));

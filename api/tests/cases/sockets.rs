@@ -217,7 +217,10 @@ async fn a_connection_gathers_no_more_than_a_little_in_either_direction() {
     let stage = Stage::new();
     let server = serve(&stage).await;
     for (length, status) in [(32 * 1024, "200"), (300 * 1024, "431")] {
-        let mut client = ask(server.address, &format!("GET /health HTTP/1.1\r\nhost: x\r\nx-long: {}\r\n\r\n", "x".repeat(length))).await;
+        let mut client = TcpStream::connect(server.address).await.unwrap();
+        let request = format!("GET /health HTTP/1.1\r\nhost: x\r\nx-long: {}\r\n\r\n", "x".repeat(length));
+        // A server that has read enough answers, and may close before all is written.
+        let _ = client.write_all(request.as_bytes()).await;
         let answer = read_to(&mut client, "\r\n\r\n").await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
     }

@@ -43,7 +43,8 @@ pub struct Metrics {
     signals: Levels,
     viewers: Gauge,
     runs: Levels,
-    oldest: Gauge<f64, AtomicU64>,
+    /// Nothing where it is not known.
+    oldest: Family<[(&'static str, &'static str); 1], Gauge<f64, AtomicU64>>,
     accepted: Counter,
     driven: Gauge,
     ended: By,
@@ -57,7 +58,7 @@ impl Default for Metrics {
     fn default() -> Self {
         let seconds = || Histogram::new(SECONDS);
         let (claim_delay, tail_lag) = (seconds(), seconds());
-        let (signals, runs, oldest) = (Levels::default(), Levels::default(), Gauge::default());
+        let (signals, runs, oldest) = (Levels::default(), Levels::default(), Family::default());
         let (viewers, accepted, driven, reads) = (Gauge::default(), Counter::default(), Gauge::default(), Counter::default());
         let (ended, hints) = (By::default(), By::default());
         // From the start, so that a rate sees the first of each.
@@ -71,7 +72,7 @@ impl Default for Metrics {
         registry.register("signals_up", "Whether signals of other processes reach this one, by what carries them", signals.clone());
         registry.register("viewers", "Streams of runs that are open here", viewers.clone());
         registry.register("runs", "Runs of the deployment that have not ended, by status", runs.clone());
-        registry.register("oldest_pending_seconds", "Since the oldest run of the deployment that is pending was accepted", oldest.clone());
+        registry.register("oldest_run_seconds", "Since the oldest run of the deployment was accepted, by status", oldest.clone());
         registry.register("runs_accepted", "Runs that this process accepted", accepted.clone());
         registry.register("runs_driven", "Runs that this process drives", driven.clone());
         registry.register("runs_ended", "Runs that this process ended, by status", ended.clone());
@@ -135,7 +136,7 @@ impl Metrics {
             self.signals.get_or_create(&[("carrier", carrier)]).set(i64::from(up));
         }
         if let Some(Unended { pending, running, oldest_ms }) = unended {
-            self.oldest.set(seconds(i64::try_from(oldest_ms).unwrap_or(i64::MAX)));
+            self.oldest.get_or_create(&[("status", Status::Pending.name())]).set(seconds(i64::try_from(oldest_ms).unwrap_or(i64::MAX)));
             for (status, count) in [(Status::Pending, pending), (Status::Running, running)] {
                 self.runs.get_or_create(&[("status", status.name())]).set(i64::try_from(count).unwrap_or(i64::MAX));
             }
@@ -190,7 +191,7 @@ mod tests {
         drop(left);
         let (switch, carried) = watch::channel(Carried { carrier: "listen", up: true, why: None });
         metrics.hears(carried);
-        metrics.text(None);
+        assert!(!metrics.text(None).contains("oldest_run_seconds{"), "who does not know says nothing");
         switch.send_replace(Carried { carrier: "poll", up: false, why: None });
         let text = metrics.text(Some(Unended { pending: 2, running: 1, oldest_ms: 1500 }));
         drop(open);
@@ -198,7 +199,7 @@ mod tests {
         for line in [
             "sandlog_signals_up{carrier=\"poll\"} 0",
             "sandlog_viewers 1",
-            "sandlog_oldest_pending_seconds 1.5",
+            "sandlog_oldest_run_seconds{status=\"PENDING\"} 1.5",
             "sandlog_hints_total{use=\"miss\"} 0",
             "sandlog_runs_ended_total{status=\"ERROR\"} 0",
             "sandlog_runs{status=\"PENDING\"} 2",

@@ -76,7 +76,13 @@ pub async fn signals(
         Carrying::Redis { url, prefix } => {
             let prefix = prefix.clone().unwrap_or_else(|| redis::prefix_of(deployment));
             tracing::info!(prefix, "signals between processes go through Redis");
-            redis::connect(url, &prefix, KEPT.max(2 * lease), seal(log).await?)?
+            let seal = seal(log).await?;
+            if !seal.is_there() {
+                tracing::warn!(
+                    "the schema is of the release before: events do not ride along in Redis until it is migrated and this process started again"
+                );
+            }
+            redis::connect(url, &prefix, KEPT.max(2 * lease), seal)?
         }
         Carrying::Listen => postgres::listen(url, schema, Arc::clone(log)),
         Carrying::Poll => Hub::poll(),

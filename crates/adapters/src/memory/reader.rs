@@ -68,7 +68,7 @@ impl Reader for Memory {
     }
 
     async fn health(&self) -> Result<Health, LogError> {
-        Ok(Health { schema: 3, deployment: Uuid::nil() })
+        Ok(Health { schema: crate::postgres::VERSION, deployment: Uuid::nil() })
     }
 
     async fn unended(&self) -> Result<Unended, LogError> {

@@ -15,7 +15,7 @@ pub(super) type Arguments<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 /// How often a call that lost a deadlock is tried again.
 const DEADLOCKS: u32 = 10;
 
-/// Where all connections are taken.
+/// What a call does where all connections are taken.
 #[derive(Clone, Copy)]
 enum Turn {
     InLine,

@@ -26,7 +26,7 @@ pub(super) async fn in_the_way(client: &tokio_postgres::Client, sql: &Sql) -> Op
 }
 
 impl Postgres {
-    /// One query of the catalogue: at the start, and where something went wrong.
+    /// One query of the catalogue: at the start, where something went wrong, and some seconds apart while somebody asks for the health.
     pub(super) async fn inspect(&self) -> Result<(), LogError> {
         self.health().await?;
         match self.read(&self.sql.fit, &[]).await?.first() {

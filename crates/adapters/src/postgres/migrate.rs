@@ -24,7 +24,7 @@ const FILES: [&str; 13] = [
     include_str!("migrations/0002_admission/01_counts.sql"),
     include_str!("migrations/0002_admission/02_submit_2.sql"),
     include_str!("migrations/0002_admission/03_requeue_1.sql"),
-    include_str!("migrations/0003_seal/01_secret.sql"),
+    include_str!("migrations/0003_seal/01_seal.sql"),
 ];
 const GRANTS: &str = include_str!("migrations/grants.sql");
 

@@ -55,14 +55,24 @@ pub async fn connect(url: &str, schema: &str, pool: usize) -> Result<Arc<Postgre
 
 /// The same of a program that may find the schema of a release before it, or none: with the owner's URL it is migrated first.
 pub async fn ready(database: &Database, schema: &str, pool: usize) -> Result<Arc<Postgres>, LogError> {
+    let migrated = async |owner_url: &str, why: &str| {
+        tracing::info!(why, "migrating the schema");
+        let functions_role = user(&database.url).filter(|name| user(owner_url).as_ref() != Some(name));
+        migrate(owner_url, schema, functions_role.as_deref()).await
+    };
     match (connect(&database.url, schema, pool).await, &database.owner_url) {
         (Err(LogError::Unfit(why) | LogError::Missing(why)), Some(owner_url)) => {
-            tracing::info!(%why, "migrating the schema");
-            let functions_role = user(&database.url).filter(|name| user(owner_url).as_ref() != Some(name));
-            migrate(owner_url, schema, functions_role.as_deref()).await?;
+            migrated(owner_url, &why).await?;
             connect(&database.url, schema, pool).await
         }
         (Err(LogError::Missing(why)), None) => Err(LogError::Missing(format!("{why}. DATABASE_MIGRATE_URL names the role that makes it at a start"))),
+        (Ok(log), Some(owner_url)) if log.health().await?.schema < VERSION => {
+            // It serves as it is, so what goes wrong here is no reason not to.
+            if let Err(error) = migrated(owner_url, "it is of the release before").await {
+                tracing::warn!(error = &error as &dyn std::error::Error, "the schema stays as it is");
+            }
+            Ok(log)
+        }
         (connected, _) => connected,
     }
 }

@@ -25,7 +25,11 @@ fn signed(n: u32) -> i32 {
 impl Postgres {
     /// Of the deployment: for who carries signals. A schema of the release before has none.
     pub(crate) async fn secret(&self) -> Result<Option<String>, LogError> {
-        self.read(&self.sql.secret, &[]).await?.first().map_or(Ok(None), |row| get(row, 0))
+        match self.read(&self.sql.secret, &[]).await {
+            Ok(rows) => rows.first().map_or(Ok(None), |row| get(row, 0)),
+            Err(LogError::Missing(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn run_rows(&self, run: Option<Uuid>, query: &RunsQuery<'_>, scope: Scope<'_>) -> Result<RunPage, LogError> {

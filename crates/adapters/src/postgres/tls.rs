@@ -38,7 +38,7 @@ pub(super) fn client(known: Known, file: Option<&Path>) -> Result<ClientConfig, 
 #[derive(Debug)]
 struct Trusted {
     chain: Arc<WebPkiServerVerifier>,
-    /// Those of the file: a server may have one of them itself, as one that it signed has. The library takes none that could sign others for a server's.
+    /// Those of the file, which are believed to be somebody's also after they have expired: a server may have one of them itself, as one that it signed has. The library takes none that could sign others for a server's.
     named: Vec<CertificateDer<'static>>,
 }
 

@@ -10,8 +10,7 @@ mod seal;
 mod writer;
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -47,7 +46,7 @@ pub fn connect(url: &str, prefix: &str, keep: Duration, seal: Seal) -> Result<Hu
     let server = Server { client, keys, seal, instance: Uuid::new_v4() };
     Ok(Hub::with("redis", |ends, tasks| {
         let Ends { heard, topics, outbox, switch } = ends;
-        let both = Arc::new(Both { switch, reads: AtomicBool::new(false), writes: AtomicBool::new(false) });
+        let both = Arc::new(Both { switch, up: Mutex::default() });
         tasks.spawn(Reader::new(server.clone(), heard, Arc::clone(&topics), Arc::clone(&both)).run());
         tasks.spawn(Writer::new(server, outbox, topics, both, keep).run());
     }))
@@ -66,34 +65,49 @@ struct Server {
 /// Up as long as both connections are.
 struct Both {
     switch: Switch,
-    reads: AtomicBool,
-    writes: AtomicBool,
+    up: Mutex<Sides>,
+}
+
+#[derive(Default)]
+struct Sides {
+    reads: bool,
+    writes: bool,
 }
 
 impl Both {
+    /// Under one lock with what is said of it, so that the last word is the right one. The flags are good after every step, also one that panicked.
+    fn with(&self, act: impl FnOnce(&mut Sides)) {
+        act(&mut self.up.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
     fn reads(&self) {
-        self.reads.store(true, Ordering::SeqCst);
-        self.look();
+        self.with(|sides| {
+            sides.reads = true;
+            self.look(sides);
+        });
     }
 
     fn writes(&self) {
-        self.writes.store(true, Ordering::SeqCst);
-        self.look();
+        self.with(|sides| {
+            sides.writes = true;
+            self.look(sides);
+        });
     }
 
-    fn look(&self) {
-        if self.reads.load(Ordering::SeqCst) && self.writes.load(Ordering::SeqCst) {
+    fn look(&self, sides: &Sides) {
+        if sides.reads && sides.writes {
             self.switch.up();
         }
     }
 
     fn broken(&self, side: Side, error: &RedisError) {
-        let flag = match side {
-            Side::Reading => &self.reads,
-            Side::Writing => &self.writes,
-        };
-        flag.store(false, Ordering::SeqCst);
-        self.switch.down(reason(error), error);
+        self.with(|sides| {
+            match side {
+                Side::Reading => sides.reads = false,
+                Side::Writing => sides.writes = false,
+            }
+            self.switch.down(reason(error), error);
+        });
     }
 }
 
@@ -113,6 +127,8 @@ fn reason(error: &RedisError) -> &str {
         Some("READONLY") => "it is a replica (READONLY)",
         Some("MISCONF") => "it takes no writes while it cannot save (MISCONF)",
         Some("MOVED") => "it is a cluster (MOVED)",
+        Some("LOADING") => "it is still starting (LOADING)",
+        Some("CLUSTERDOWN") => "its cluster is down (CLUSTERDOWN)",
         Some("NOAUTH") => "it asks for a user and a password (NOAUTH)",
         _ => error.category(),
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, RedisResult, Value};
+use redis::{Pipeline, RedisResult, ServerError, Value};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Both, FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, Server, Side, entry, late, open};
@@ -15,8 +15,6 @@ use crate::signals::{Batch, Outbox, Topic, Topics};
 const KEPT: usize = 256;
 /// How often it is tried whether Redis takes what is written: one that is full, or became a replica, answers all else as ever.
 const PROBE: Duration = Duration::from_secs(2);
-/// What Redis says of a command that is true of all others that write.
-const CLOSED: [&str; 7] = ["NOPERM", "NOAUTH", "OOM", "READONLY", "MISCONF", "NOREPLICAS", "MOVED"];
 
 pub(super) struct Writer {
     server: Server,
@@ -25,6 +23,11 @@ pub(super) struct Writer {
     both: Arc<Both>,
     keep: Duration,
     nudge: String,
+}
+
+struct Line {
+    connection: MultiplexedConnection,
+    since: Instant,
 }
 
 /// Until when not to try.
@@ -67,28 +70,28 @@ impl Writer {
                 connection = None;
                 self.both.broken(Side::Writing, &error);
                 retry = Retry { at: Instant::now() + retry.pause, pause: (retry.pause * 2).min(LONGEST_PAUSE) };
-            } else if connection.is_some() {
+            } else if connection.as_ref().is_some_and(|line| line.since.elapsed() > LONGEST_PAUSE) {
+                // One that lived for a while was no part of what is wrong next.
                 retry.pause = FIRST_PAUSE;
             }
             batch.settle();
         }
     }
 
-    async fn carry(&self, connection: &mut Option<MultiplexedConnection>, batch: &Batch, mut nudges: bool, retry: &Retry) -> RedisResult<()> {
+    async fn carry(&self, connection: &mut Option<Line>, batch: &Batch, mut nudges: bool, retry: &Retry) -> RedisResult<()> {
         if connection.is_none() {
             if Instant::now() < retry.at {
                 return Ok(());
             }
-            *connection = Some(open(&self.server.client, PATIENCE).await?);
+            *connection = Some(Line { connection: open(&self.server.client, PATIENCE).await?, since: Instant::now() });
             nudges = true;
         }
         let pipeline = self.pipeline(batch, nudges);
-        let Some(connection) = connection.as_mut().filter(|_| !pipeline.is_empty()) else { return Ok(()) };
-        let answers = timeout(PATIENCE, pipeline.query_async::<Vec<Value>>(connection)).await;
-        // An answer that refuses one command is that command's alone (an entry that is there already, say), unless it says that nothing is taken.
+        let Some(line) = connection.as_mut().filter(|_| !pipeline.is_empty()) else { return Ok(()) };
+        let answers = timeout(PATIENCE, pipeline.query_async::<Vec<Value>>(&mut line.connection)).await;
         for answer in answers.unwrap_or_else(|_| Err(late()))? {
             if let Value::ServerError(error) = answer
-                && CLOSED.contains(&error.code())
+                && !is_of_its_key(&error)
             {
                 return Err(error.into());
             }
@@ -128,4 +131,10 @@ impl Writer {
         }
         pipeline
     }
+}
+
+/// What is wrong with one key and no other: it is no stream, or has an entry at that place or behind it. Whatever else Redis refuses is true of all.
+fn is_of_its_key(error: &ServerError) -> bool {
+    let about = |words: &str| error.details().is_some_and(|details| details.contains(words));
+    error.code() == "WRONGTYPE" || about("ID specified in XADD") || about("exhausted the last possible ID")
 }

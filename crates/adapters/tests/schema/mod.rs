@@ -5,9 +5,10 @@ mod fit;
 
 use std::sync::Arc;
 
-use adapters::postgres::{VERSION, connect, migrate};
+use adapters::config::Database;
+use adapters::postgres::{VERSION, connect, migrate, ready};
 use adapters::program::seal;
-use adapters::{LogError, Refused};
+use adapters::{LogError, Reader, Refused};
 use tokio_postgres::error::SqlState;
 
 use crate::kit::*;
@@ -40,7 +41,7 @@ async fn the_schema_of_the_release_before_is_enough() {
     let schema = Schema::migrated().await;
     let connected = async || connect(&schema.url, &schema.name, 4).await.expect("connected");
     assert!(seal(&*connected().await).await.expect("read").is_there());
-    let before = "alter table {}.deployment drop column secret; delete from {}.migrations where version = 3";
+    let before = "drop table {}.seal; delete from {}.migrations where version = 3";
     schema.admin.batch_execute(&before.replace("{}", &schema.name)).await.expect("as it was");
     let postgres = connected().await;
     assert!(!seal(&postgres).await.expect("read").is_there());
@@ -48,6 +49,14 @@ async fn the_schema_of_the_release_before_is_enough() {
     assert_eq!(log.health().await.expect("healthy").schema, 2);
     accept(&log, "s", "x").await;
     complete(&log).await;
+    // With the owner's URL a start brings it up to date.
+    let database = |owner_url| Database { url: schema.url.clone(), owner_url };
+    let schema_of = async |owner_url| {
+        let log = ready(&database(owner_url), &schema.name, 4).await.expect("ready");
+        (log.health().await.expect("healthy").schema, seal(&log).await.expect("read").is_there())
+    };
+    assert_eq!(schema_of(None).await, (2, false));
+    assert_eq!(schema_of(Some(schema.url.clone())).await, (VERSION, true));
 }
 
 #[tokio::test]

@@ -66,7 +66,6 @@ impl Client {
     pub(crate) fn new(url: &str, token: Option<&str>) -> Result<Client, ClientError> {
         let base = Url::parse(url).ok().filter(|base| ["http", "https"].contains(&base.scheme()) && base.has_host());
         let base = base.ok_or_else(|| ClientError::Address(url.into()))?;
-        let is_secret = base.scheme() == "https";
         let mut headers = HeaderMap::new();
         if let Some(token) = token {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| ClientError::Token)?;
@@ -77,7 +76,7 @@ impl Client {
             .default_headers(headers)
             .connect_timeout(Duration::from_secs(10))
             .no_proxy()
-            .tls_backend_preconfigured(tls::client(is_secret).map_err(ClientError::Tls)?)
+            .tls_backend_preconfigured(tls::client(base.scheme() == "https").map_err(ClientError::Tls)?)
             .build()
             .map_err(|cause| ClientError::Silent { url: base.clone(), cause: chain(&cause) })?;
         Ok(Client { http, base })
