@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use adapters::LogError;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -77,7 +78,14 @@ pub(crate) async fn resume(
     // It has the bytes of its head for as long as it is there, which a viewer that waits has no use for.
     drop(request);
     let browser = asked.header.is_some();
-    asked.show(app, caller, agent_id, run_id, browser).await
+    match asked.show(app, caller, agent_id, run_id, browser).await {
+        // An `EventSource` ends for good at any answer but a stream, and the log will be back.
+        Err(Refusal::Log(error @ LogError::Unreachable(_))) if browser => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "api.resume: the log does not answer, a viewer is asked to come back");
+            Ok(stream::come_back())
+        }
+        shown => shown,
+    }
 }
 
 /// The same, asked for by a form

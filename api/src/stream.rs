@@ -52,7 +52,16 @@ pub(crate) fn response(app: &Arc<App>, view: View, announce: Option<Announce>, u
     let wire = Wire { _counted: app.metrics.viewer(), app: app.clone(), view, announce, deadline, ready: VecDeque::new(), over: false };
     // The next chunk is made when the connection has room for it, not before.
     let chunks = stream::unfold(wire, |mut wire| async move { Some((Ok::<_, Infallible>(wire.next().await?), wire)) });
-    let mut response = Response::new(Body::from_stream(chunks));
+    events(Body::from_stream(chunks))
+}
+
+/// A stream of nothing that ends at once, for who then comes back by itself and would never come back from a refusal.
+pub(crate) fn come_back() -> Response {
+    events(Body::from(RETRY))
+}
+
+fn events(body: Body) -> Response {
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

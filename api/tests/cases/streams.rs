@@ -1,5 +1,6 @@
 //! Streams as clients get them: their frames, headers, announcements and ends; and submissions that wait.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use api::Options;
@@ -209,4 +210,20 @@ async fn the_wait_for_a_run_is_limited() {
     let run = answer.json()["run_id"].as_str().unwrap().to_owned();
     assert_eq!(answer.headers["location"], format!("/agents/echo/runs/{run}").as_str());
     assert!(answer.headers.contains_key("retry-after"));
+}
+
+#[tokio::test]
+async fn a_browser_that_reconnects_while_the_log_is_away_is_asked_to_come_back() {
+    let stage = Stage::new();
+    let run = stage.accepted(&[("message", "x")]).await;
+    stage.reader.down.store(true, Ordering::SeqCst);
+    let answer = stage.ask(resume(run, "0")).await;
+    assert_eq!((answer.status, answer.text.as_str()), (StatusCode::OK, "retry: 1000\n\n"));
+    assert_eq!(answer.headers["content-type"], "text/event-stream");
+    assert_eq!(answer.headers["cache-control"], "no-store");
+    // Who does not come back by itself is told.
+    assert_eq!(stage.get(&format!("/agents/echo/runs/{run}/resume")).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    stage.reader.down.store(false, Ordering::SeqCst);
+    // What is wrong for good stays wrong.
+    assert_eq!(stage.ask(resume(uuid::Uuid::max(), "0")).await.status, StatusCode::NOT_FOUND);
 }
