@@ -1,6 +1,7 @@
 //! What the routes share, and which there are.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ::runs::agents::{Agent, Agents};
@@ -35,6 +36,8 @@ pub(crate) struct App {
     pub(crate) tails: Tails,
     /// What the log answered when it was last asked how it is.
     pub(crate) found: Mutex<Option<health::Found>>,
+    /// The process is to end in a while.
+    pub(crate) leaving: AtomicBool,
     /// True once the process is to end: what waits or streams then comes to its end.
     pub(crate) closing: watch::Sender<bool>,
 }
@@ -57,6 +60,7 @@ impl App {
             options,
             tails,
             found: Mutex::default(),
+            leaving: AtomicBool::new(false),
             closing: watch::Sender::new(false),
         }
     }

@@ -24,6 +24,7 @@
 //! | `SANDLOG_PORT` | 7777 | a listener's port; 0: a free one |
 //! | `SANDLOG_WAIT_SECONDS` | 25 | how long a foreground submission waits for its result |
 //! | `SANDLOG_STREAM_SECONDS` | 0 | how long a stream may last; 0: as long as its run, or as its invocation |
+//! | `SANDLOG_DRAIN_SECONDS` | 0 | how long a listener that is told to stop goes on serving, while `/health` is 503 |
 //! | `SANDLOG_LOG` | warn,info for our own | what is logged to standard error, as `RUST_LOG` |
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -93,6 +94,7 @@ pub fn options<F: Fn(&str) -> Option<String>>(from: &mut Variables<F>) -> Option
     Options {
         wait_limit: Duration::from_secs(from.within("SANDLOG_WAIT_SECONDS", 25, 0, 3600)),
         stream_limit: Some(from.within("SANDLOG_STREAM_SECONDS", 0, 0, 86_400)).filter(|seconds| *seconds > 0).map(Duration::from_secs),
+        drain: Duration::from_secs(from.within("SANDLOG_DRAIN_SECONDS", 0, 0, 3600)),
         queue_limit: from.queue_limit(),
         ..Options::default()
     }

@@ -1,6 +1,7 @@
 //! `/health`: what answers and what does not. Only Postgres is needed; what carries signals, and the queue, cost time when they are away.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use adapters::{Carried, LogError, RingState};
@@ -23,7 +24,7 @@ pub(crate) struct Health {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     detail: Option<String>,
-    /// `ok` or `unavailable`.
+    /// `ok`, `unavailable` or `stopping`.
     status: &'static str,
     postgres: Postgres,
     /// Whether new runs are accepted, as far as it is not about the run; where Postgres answers.
@@ -85,11 +86,12 @@ struct Postgres {
     path = "/health",
     tag = "service",
     operation_id = "health",
-    responses((status = 200, description = "It can", body = Health), (status = 503, description = "Postgres does not answer", body = Health))
+    responses((status = 200, description = "It can", body = Health), (status = 503, description = "Postgres does not answer, or this instance is about to stop", body = Health))
 )]
 pub(crate) async fn health(extract::State(app): extract::State<Arc<App>>) -> Response {
     let Found { postgres, submissions, .. } = find(&app).await;
     let (code, detail, status) = match postgres.status {
+        _ if app.leaving.load(Ordering::SeqCst) => (StatusCode::SERVICE_UNAVAILABLE, Some("This api is about to stop".to_owned()), "stopping"),
         "ok" => (StatusCode::OK, None, "ok"),
         status => (StatusCode::SERVICE_UNAVAILABLE, Some(format!("Postgres is {status}")), "unavailable"),
     };

@@ -77,7 +77,9 @@ pub struct Options {
     pub head_limit: Duration,
     /// A connection whose peer takes nothing for so long is dropped.
     pub stalled_limit: Duration,
-    /// After `shutdown`, how long [`serve`] waits for connections that do not come to their end: one whose peer reads nothing, say.
+    /// After `shutdown`, how long [`serve`] goes on as ever, while `/health` says that it will not: for what stands before it to send nobody here any more.
+    pub drain: Duration,
+    /// After that, how long it waits for connections that do not come to their end: one whose peer reads nothing, say.
     pub grace: Duration,
     /// Between invocations this process is frozen: what is sent has to be on its way before an answer, and what it counts is of no use.
     pub is_function: bool,
@@ -115,6 +117,7 @@ impl Default for Options {
             // More than what stands before a server keeps idle connections for: closed by both at once, one is in use.
             head_limit: Duration::from_secs(75),
             stalled_limit: Duration::from_secs(60),
+            drain: Duration::ZERO,
             grace: Duration::from_secs(5),
             is_function: false,
             queue_limit: None,

@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
@@ -12,7 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::Parts;
 use crate::app::{App, routes};
@@ -31,6 +32,7 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, shutdown: impl Fu
     // With all it needs, so that a copy for a connection shares it.
     let router = routes(app.clone()).with_state(());
     let (mut connections, mut shutdown) = (JoinSet::new(), pin!(shutdown));
+    let mut end = None;
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -42,7 +44,11 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, shutdown: impl Fu
                 }
             },
             Some(_) = connections.join_next() => {}
-            () = &mut shutdown => break,
+            () = &mut shutdown, if end.is_none() => {
+                app.leaving.store(true, Ordering::SeqCst);
+                end = Some(Instant::now() + app.options.drain);
+            }
+            () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => break,
         }
     }
     drop(listener);

@@ -225,3 +225,19 @@ async fn a_connection_gathers_no_more_than_a_little_in_either_direction() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
     }
 }
+
+#[tokio::test]
+async fn who_is_to_stop_says_so_and_serves_on_for_a_while() {
+    let stage = Stage::with(Options { drain: Duration::from_secs(3), ..Options::default() });
+    let Server { address, stop, task } = serve(&stage).await;
+    let status = async |path: &str| {
+        let mut client = ask(address, &format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+        read_to(&mut client, "\r\n\r\n").await[9..12].to_owned()
+    };
+    assert_eq!(status("/health").await, "200");
+    drop(stop);
+    eventually(|| async { status("/health").await == "503" }).await;
+    assert_eq!(status("/agents").await, "200", "others are served as ever");
+    tokio::time::timeout(LIMIT, task).await.expect("it ends").unwrap().unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
+}

@@ -25,6 +25,7 @@
 //! | `SANDLOG_WORKERS` | 8 | how many runs this process drives at a time |
 //! | `SANDLOG_WAIT_SECONDS` | 25 | how long a foreground submission waits for its result |
 //! | `SANDLOG_STREAM_SECONDS` | 0 | how long a stream may last; 0: as long as its run |
+//! | `SANDLOG_DRAIN_SECONDS` | 0 | how long an api that is told to stop goes on serving, while `/health` is 503 |
 //! | `SANDLOG_METRICS_PORT` | none | `up --only worker`: a port for `GET /metrics`, at `SANDLOG_HOST`; 0: a free one, which is logged |
 //! | `SANDLOG_RUNNER` | beside `sandlog` | the program `sandlog-runner` |
 //! | `SANDLOG_TOOLS` | none | a folder of programs that sandboxes see read-only, with its `bin` in their `PATH` |

@@ -20,7 +20,7 @@ use crate::faults::Fault;
 use crate::postgres::Embedded;
 use crate::wiring::{self, Log};
 
-/// How long api and worker may take to stop.
+/// How long api and worker may take to stop, behind what the api is to serve on.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// What runs in this process.
@@ -34,6 +34,7 @@ pub(crate) struct Stack {
     sandboxes: Vec<Arc<dyn Sandboxes>>,
     held: Option<Held>,
     _scraped: Scraped,
+    grace: Duration,
 }
 
 impl Stack {
@@ -71,8 +72,16 @@ impl Stack {
         };
         // With a Postgres of its own, the folder's lock makes this the one process that drives sandboxes there.
         let ours = if postgres.is_some() { sandboxes.clone() } else { Vec::new() };
-        let mut stack =
-            Stack { url: None, order: watch::Sender::new(false), parts: JoinSet::new(), postgres, sandboxes: ours, held, _scraped: scraped };
+        let mut stack = Stack {
+            url: None,
+            order: watch::Sender::new(false),
+            parts: JoinSet::new(),
+            postgres,
+            sandboxes: ours,
+            held,
+            _scraped: scraped,
+            grace: GRACE + config.api.drain,
+        };
         if drives {
             let worker = wiring::worker(&log, sandboxes, config, only.is_none(), stack.ordered())?;
             stack.part("the worker", worker);
@@ -120,8 +129,8 @@ impl Stack {
     pub(crate) async fn stop(mut self) {
         self.order.send_replace(true);
         let parts = async { while self.parts.join_next().await.is_some() {} };
-        if tokio::time::timeout(GRACE, parts).await.is_err() {
-            tracing::warn!("not all parts stopped within {GRACE:?}");
+        if tokio::time::timeout(self.grace, parts).await.is_err() {
+            tracing::warn!("not all parts stopped within {:?}", self.grace);
         }
         self.parts.shutdown().await;
         // What the worker did not hold: sandboxes of one that was killed before.
