@@ -56,7 +56,7 @@ async fn up_ends_its_sandboxes_also_when_its_postgres_has_died() {
 async fn a_run_whose_runner_stands_still_is_cancelled_all_the_same() {
     let deployment = Deployment::start(Shape::Embedded).await;
     let http = deployment.http();
-    let run = http.background(Submit::message("tick 6000 0.1")).await;
+    let run_id = http.stream(Submit::message("tick 6000 0.1"), Some(2)).await.run_id();
     let runner = eventually("a runner", Duration::from_secs(30), || async {
         let traces = traces::of(&deployment.data());
         let pids = traces.iter().filter(|trace| trace.contains("sandlog-runner run")).filter_map(|trace| trace.split(':').next());
@@ -65,8 +65,8 @@ async fn a_run_whose_runner_stands_still_is_cancelled_all_the_same() {
         pids.filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)).find(leads)
     });
     rustix::process::kill_process(runner.await, Signal::STOP).expect("a runner to stop");
-    http.cancel(&text(&run, "run_id"), 0).await;
-    assert_eq!(http.wait(&text(&run, "run_id"), &ENDED).await["status"], "CANCELLED");
+    http.cancel(&run_id, 0).await;
+    assert_eq!(http.wait(&run_id, &ENDED).await["status"], "CANCELLED");
     deployment.stop().await;
 }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use runner::spec::{Limits, Outside, Spec, User};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Gid, Mode, Uid};
@@ -16,12 +17,16 @@ use uuid::Uuid;
 use super::erase::clear_leftovers;
 use super::fence::Fence;
 use super::folder::Folder;
+use super::launch;
 use super::{FillFn, Inner, Paths, Place, SandboxError, SandboxSpec, Seen};
 use crate::folders::{self, Folders};
 use crate::sandbox::Network;
 
 /// Uncommitted journal is at most this.
 const MAX_UNCOMMITTED: u64 = 16 << 20;
+
+/// How long a runner may take to be ready. One that stands still holds the fence, and nobody else could begin.
+const STARTING: Duration = Duration::from_secs(30);
 
 /// A folder in the making. Its lock is held, so that nobody takes it for a leftover.
 struct Making {
@@ -64,7 +69,7 @@ impl Inner {
     }
 
     fn spec(&self, at: &Place, spec: &SandboxSpec) -> Spec {
-        let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Spec {
             deployment: self.deployment.clone(),
             label: format!("{}_{}", at.session, at.name),
@@ -112,7 +117,7 @@ impl Inner {
     /// Returns once the runner holds its lock and listens. It shares the fence until then, also if we die.
     fn start(&self, folder: &Folder, fence: &Fence) -> Result<(), SandboxError> {
         let failed = || SandboxError::io(self.runner.display().to_string());
-        let output = Command::new(&self.runner)
+        let mut launcher = Command::new(&self.runner)
             // By which it can be told among all processes.
             .arg0("sandlog-runner")
             .arg("run")
@@ -122,12 +127,21 @@ impl Inner {
             .stdin(fence.share().map_err(failed())?)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            .output()
+            .spawn()
             .map_err(failed())?;
-        if output.status.success() {
-            return Ok(());
+        // The runner has it too until it is ready, so its end says that one of both is there.
+        let said = launcher.stderr.take().map(|stderr| launch::hear(stderr, STARTING)).transpose();
+        if !matches!(said, Ok(Some(Some(_)))) {
+            launch::end(&folder.path);
+            // It may have ended by itself.
+            let _ = launcher.kill();
         }
-        Err(SandboxError::SetUp(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+        let status = launcher.wait().map_err(failed())?;
+        match said.map_err(failed())?.flatten() {
+            Some(_) if status.success() => Ok(()),
+            Some(said) => Err(SandboxError::SetUp(String::from_utf8_lossy(&said).trim().to_owned())),
+            None => Err(SandboxError::SetUp(format!("its runner was not ready within {STARTING:?}"))),
+        }
     }
 }
 

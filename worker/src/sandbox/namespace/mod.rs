@@ -12,6 +12,7 @@ mod erase;
 mod fence;
 mod folder;
 mod host;
+mod launch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
