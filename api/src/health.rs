@@ -1,4 +1,4 @@
-//! `/health`: what answers and what does not. Only Postgres is needed; what carries signals, and the queue, cost time when they are away.
+//! `/health`: what answers and what does not. Only Postgres is needed, and an instance that stays; what carries signals, and the queue, cost time when they are away.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
